@@ -1,0 +1,31 @@
+# staticcheck runs at the version that scripts/lint.sh names. RACE= turns the
+# race detector off where it cannot run; nothing is merged on such a run.
+RACE ?= -race
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fuzz
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: ## watch a dead session come back looking alive, and be stopped
+	@scripts/require-go.sh
+	go run ./cmd/revenant demo
+
+test: ## run the tests of both modules, with the race detector, shuffled
+	@scripts/require-go.sh $(RACE)
+	go test $(RACE) -shuffle=on ./... ./middleware/...
+
+check: ## all that a change must pass: format, vet, staticcheck, tidy, tests
+	@scripts/require-go.sh $(RACE)
+	@scripts/lint.sh
+	@$(MAKE) --no-print-directory test
+
+bench: ## measure what the middleware costs over the bare transport
+	@scripts/require-go.sh
+	scripts/bench.sh
+
+fuzz: ## fuzz each target for FUZZTIME (30s), one after another
+	@scripts/require-go.sh
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
