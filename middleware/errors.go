@@ -1,0 +1,144 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Sentinels for [errors.Is]. Each is wrapped by a [*SessionResumptionError].
+var (
+	// ErrSessionDead says that the server no longer knows the session. The
+	// specification asks for a new initialize without a session id.
+	ErrSessionDead = errors.New("session is dead")
+	// ErrLivenessUnknown says that no verdict could be reached, and nothing
+	// was released. On a terminal outcome it says so of Config.AmbiguousRounds
+	// reconnects in a row.
+	ErrLivenessUnknown = errors.New("session liveness is unknown")
+	// ErrReplayTooLarge says that one event exceeds Config.MaxEventBytes.
+	ErrReplayTooLarge = errors.New("replayed event is too large")
+)
+
+// SessionResumptionError says why a session, or one attempt to resume it,
+// came to nothing. Get it from an error chain with [errors.As], from a response
+// with [ErrorFrom], or from [Transport.SessionErr].
+//
+// The values of one error are shared by all who receive it: treat them as
+// read-only.
+type SessionResumptionError struct {
+	// SessionID is the session that the failed request carried, in full.
+	// Error abbreviates it, since an id often is all that a server asks for.
+	SessionID string
+	// LastEventID is the cursor of the reconnect, "" where there was none.
+	LastEventID string
+	// Phase is where it was decided.
+	Phase Phase
+	// Verdict is Dead, or Ambiguous where nobody could tell.
+	Verdict Verdict
+	// StatusCode and ContentType are the answer's that decided. They tell a
+	// server's 404 from a gateway's. StatusCode is 0 where no answer came.
+	StatusCode  int
+	ContentType string
+	// Quarantined is a record of the events that were held and then
+	// discarded: at most [MaxQuarantineRecords], of QuarantinedEvents.
+	Quarantined []QuarantinedEvent
+	// QuarantinedEvents counts all events that were held and discarded.
+	QuarantinedEvents int
+	// OutcomeUnknown says that a request was in flight when the session ended:
+	// the server may or may not have acted on it. On the error of a reconnect
+	// it says so of at least one other request of the session, or of the call
+	// whose answer the stream was carrying. It is never safe to retry such a
+	// request without asking.
+	OutcomeUnknown bool
+	// Err is the sentinel: [ErrSessionDead], [ErrLivenessUnknown] or
+	// [ErrReplayTooLarge].
+	Err error
+	// Detail is one clause for people on what happened, "" for none.
+	Detail string
+}
+
+// MaxQuarantineRecords bounds the events of which an error keeps a record.
+const MaxQuarantineRecords = 64
+
+// QuarantinedEvent is what is kept of an event that was never handed on: enough
+// to know what it was, nothing of what it said.
+type QuarantinedEvent struct {
+	// EventID is the event's own id, "" if it had none.
+	EventID string
+	// Method is the JSON-RPC method of a request or notification, "" for a
+	// response or for data that is not JSON-RPC.
+	Method string
+	// RequestID is the JSON-RPC id as the server wrote it, "" if it had none.
+	RequestID string
+	// Bytes is the length of the event on the wire.
+	Bytes int
+}
+
+// Error names the session by the first characters of its id.
+func (e *SessionResumptionError) Error() string {
+	var b strings.Builder
+	b.WriteString("middleware: ")
+	if e.Err != nil {
+		b.WriteString(e.Err.Error())
+	} else {
+		b.WriteString("session cannot be resumed")
+	}
+	fmt.Fprintf(&b, " (session %s, phase %s", abbreviate(e.SessionID), e.Phase)
+	if e.StatusCode != 0 {
+		b.WriteString(", status " + strconv.Itoa(e.StatusCode))
+	}
+	if e.ContentType != "" {
+		fmt.Fprintf(&b, ", content type %q", e.ContentType)
+	}
+	b.WriteString(")")
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	}
+	if e.QuarantinedEvents > 0 {
+		fmt.Fprintf(&b, "; %d replayed events quarantined", e.QuarantinedEvents)
+	}
+	if e.OutcomeUnknown {
+		b.WriteString("; the outcome of what was in flight is unknown")
+	}
+	return b.String()
+}
+
+// Unwrap returns the sentinel.
+func (e *SessionResumptionError) Unwrap() error { return e.Err }
+
+// with returns a copy that f has changed: the error of one request among those
+// that one verdict ends.
+func (e *SessionResumptionError) with(f func(*SessionResumptionError)) *SessionResumptionError {
+	c := *e
+	f(&c)
+	return &c
+}
+
+// abbreviate quotes enough of a session id to recognise it in a log and too
+// little to use it.
+func abbreviate(id string) string {
+	const keep = 8
+	if len(id) <= keep {
+		return strconv.Quote(id)
+	}
+	return strconv.Quote(id[:keep] + "…")
+}
+
+// ErrorFrom returns the typed error inside a response that the middleware made
+// itself: a terminal outcome, or the answer that asks an undecided client to
+// come back. It returns nil for every response of a server, and for nil. It
+// reads no byte of the body and works on a response that other RoundTrippers
+// or [http.Client] have wrapped, as long as they keep its Request.
+func ErrorFrom(resp *http.Response) error {
+	if resp == nil || resp.Request == nil {
+		return nil
+	}
+	if e, ok := resp.Request.Context().Value(errorKey{}).(*SessionResumptionError); ok {
+		return e
+	}
+	return nil
+}
+
+type errorKey struct{}

@@ -1,0 +1,209 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// flight is one request of a session, from the moment it may reach the wire
+// until its answer's body has ended or was closed.
+type flight struct {
+	// Immutable.
+	t      *Transport
+	s      *session
+	client *http.Request // as the client made it
+	req    *http.Request // what is sent: its context ends with the flight
+	cancel context.CancelCauseFunc
+	sent   time.Time
+
+	// Guarded by s.mu.
+	over bool
+	body failer // the answer's body once it has one
+
+	plain plainBody // here, so that an ordinary answer costs no allocation
+}
+
+// failer is a body that a dead session ends from outside.
+type failer interface{ fail(err error) }
+
+// begin registers a request with its session. fence is why it must not be
+// sent. The caller ends the flight on every path.
+func (t *Transport) begin(s *session, req *http.Request) (f *flight, fence *SessionResumptionError) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	f = &flight{t: t, s: s, client: req, req: req.WithContext(ctx), cancel: cancel, sent: time.Now()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead != nil {
+		cancel(nil)
+		return nil, s.dead
+	}
+	s.flights[f] = struct{}{}
+	return f, nil
+}
+
+// end unregisters the flight and releases its context. It may be called often.
+func (f *flight) end() {
+	f.s.mu.Lock()
+	over := f.over
+	if !over {
+		f.over = true
+		delete(f.s.flights, f)
+	}
+	f.s.mu.Unlock()
+	if !over {
+		f.cancel(nil)
+	}
+}
+
+// roundTrip sends req, which is the flight's own or one made from it, unless
+// the session has died meanwhile.
+func (f *flight) roundTrip(req *http.Request) (*http.Response, error) {
+	s := f.s
+	s.mu.Lock()
+	if s.dead != nil {
+		dead := s.dead
+		s.mu.Unlock()
+		closeBody(req)
+		return nil, dead.with(func(e *SessionResumptionError) { e.Phase, e.OutcomeUnknown = PhaseFence, false })
+	}
+	s.wire++
+	s.mu.Unlock()
+
+	resp, err := f.t.cfg.Base.RoundTrip(req)
+
+	s.mu.Lock()
+	s.wire--
+	if s.wire == 0 && s.drained != nil {
+		close(s.drained)
+		s.drained = nil
+	}
+	s.mu.Unlock()
+	if err != nil {
+		if dead := f.aborted(); dead != nil {
+			return nil, dead
+		}
+	}
+	return resp, err
+}
+
+// closeBody ends the answer's body, if there is one.
+func (f *flight) closeBody() {
+	f.s.mu.Lock()
+	b, ok := f.body.(*body)
+	f.s.mu.Unlock()
+	if ok {
+		b.closeUpstream()
+	}
+}
+
+// carry makes b the body by which the flight ends. It reports false, and
+// nobody will end b, if the session has died meanwhile.
+func (f *flight) carry(b failer) bool {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if f.s.dead != nil && f.aborted() != nil {
+		return false
+	}
+	f.body = b
+	return true
+}
+
+// aborted returns why the session's death ended this flight, or nil.
+func (f *flight) aborted() *SessionResumptionError {
+	var dead *SessionResumptionError
+	if errors.As(context.Cause(f.req.Context()), &dead) {
+		return dead
+	}
+	return nil
+}
+
+// pass hands an answer on whose body is none of the middleware's business.
+func (f *flight) pass(resp *http.Response, keep *proof) (*http.Response, error) {
+	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil || resp.Body == http.NoBody {
+		f.end()
+		return resp, nil
+	}
+	f.plain = plainBody{f: f, up: resp.Body, proof: keep}
+	if !f.carry(&f.plain) {
+		resp.Body.Close()
+		f.end()
+		return nil, f.aborted()
+	}
+	resp.Body = &f.plain
+	return resp, nil
+}
+
+// plainBody passes bytes through and notices the end.
+type plainBody struct {
+	f     *flight
+	up    io.ReadCloser
+	proof *proof // nil: nobody asks what the body says
+}
+
+func (b *plainBody) Read(p []byte) (int, error) {
+	n, err := b.up.Read(p)
+	if b.proof != nil {
+		b.proof.write(p[:n])
+	}
+	if err == nil {
+		return n, nil
+	}
+	if dead := b.f.aborted(); dead != nil {
+		n, err = 0, dead
+	} else if errors.Is(err, io.EOF) && b.proof != nil {
+		b.proof.check(b.f)
+	}
+	b.f.end()
+	return n, err
+}
+
+// Close closes the upstream body. It may be called often.
+func (b *plainBody) Close() error {
+	err := b.up.Close()
+	b.f.end()
+	return err
+}
+
+func (b *plainBody) fail(error) {
+	b.up.Close()
+	b.f.end()
+}
+
+// proof keeps the beginning of a JSON answer to see whether it proves life.
+type proof struct {
+	data []byte
+	over bool // too long to be kept
+}
+
+const maxProofBytes = 64 << 10
+
+func (p *proof) write(b []byte) {
+	if p.over || len(p.data)+len(b) > maxProofBytes {
+		p.over, p.data = true, nil
+		return
+	}
+	p.data = append(p.data, b...)
+}
+
+func (p *proof) check(f *flight) {
+	if !p.over && provesLife(p.data) {
+		f.s.live(f.sent)
+	}
+}
+
+// provesLife reports whether data is the answer to a request of the client's:
+// a response with an id and a result. A 202 proves nothing, and a 200 may have
+// "session not found" inside.
+func provesLife(data []byte) bool {
+	m, ok := parseRPC(data)
+	return ok && m.has("result") && !m.has("method") && m.has("id") && string(m["id"]) != "null"
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}

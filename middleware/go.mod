@@ -1,0 +1,3 @@
+module github.com/revenant-mcp/revenant/middleware
+
+go 1.25.0
