@@ -2,7 +2,7 @@ package middleware
 
 import (
 	"bytes"
-	"errors"
+	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -21,10 +21,13 @@ type body struct {
 	// Immutable.
 	f  *flight
 	up io.ReadCloser
-	st *stream // nil once finished
+	st *stream
+	n  int // which of the stream's bodies this is, from 1
 
 	// Owned by the pump while there is one, and then by the reader.
 	splitter sse.Splitter
+	ahead    int   // how much to read at once: more while upstream fills it
+	reads    reads // of the reader
 
 	mu   sync.Mutex // guards everything below
 	cond *sync.Cond // non-nil while there was a pump: buf, end, failed or released have changed
@@ -43,7 +46,11 @@ type body struct {
 
 	pumping  bool
 	released bool
-	events   int           // held so far
+	late     bool // the pump's last read came after the release: lateN bytes at the end of buf are not scanned
+	lateN    int
+	lateErr  error
+	events   int           // with data, counted so far, which is all of them while they are held
+	any      bool          // an event with data has come, counted or not
 	settled  chan struct{} // closed at the first held event, or at the end
 	pumped   chan struct{} // closed when the pump has ended
 }
@@ -51,8 +58,7 @@ type body struct {
 // errClosed is what a Read gets after Close, as from a body of net/http.
 var errClosed = http.ErrBodyReadAfterClose
 
-// newBody guards the SSE answer of f on stream st, which the caller has marked
-// open.
+// newBody guards the SSE answer of f, which the caller adds to stream st.
 func newBody(f *flight, resp *http.Response, st *stream) *body {
 	return &body{
 		f: f, up: resp.Body, st: st,
@@ -93,9 +99,15 @@ func (b *body) pump() {
 		n, err := b.up.Read(chunk[:min(room, len(chunk))])
 		b.mu.Lock()
 		b.buf = append(b.buf, chunk[:n]...)
+		if b.released {
+			// No verdict was asked for on behalf of these bytes: the reader
+			// takes them as it takes what it reads itself.
+			b.late, b.lateN, b.lateErr = true, n, err
+			return
+		}
 		b.scanLocked(n)
-		if err != nil && b.end == nil {
-			b.end = b.ending(err)
+		if err != nil {
+			b.endLocked(err)
 		}
 		if b.events > 0 {
 			b.settleLocked()
@@ -112,34 +124,32 @@ func (b *body) settleLocked() {
 	}
 }
 
-// scanLocked finds the ends of events in the last n bytes of buf.
-func (b *body) scanLocked(n int) {
+// scanLocked finds the ends of events in the last n bytes of buf. proven
+// reports whether one of them proves that the session lives.
+func (b *body) scanLocked(n int) (proven bool) {
+	call := isCall(b.f.req)
 	for at := len(b.buf) - n; at < len(b.buf); {
 		k, kind, err := b.splitter.Next(b.buf[at:])
 		if err != nil {
 			b.outgrow()
-			return
+			return proven
 		}
 		at += k
 		switch kind {
 		case sse.EventEnd:
-			b.events++
-			b.inspect(b.buf[b.whole:at])
+			// A block without data tells a client a cursor or when to come
+			// back, and its application nothing.
+			if block := b.buf[b.whole:at]; sse.HasData(block) {
+				b.events++
+				b.any = true
+				proven = proven || call && bytes.Contains(block, []byte(`"result"`)) && provesLife(sse.Parse(block).Data)
+			}
 			b.whole = at
 		case sse.Pass:
 			b.whole = at
 		}
 	}
-}
-
-// inspect looks at one whole event for what it proves.
-func (b *body) inspect(block []byte) {
-	if !b.f.t.wantsProof(b.f.s) || !isCall(b.f.req) || !bytes.Contains(block, []byte(`"result"`)) {
-		return
-	}
-	if provesLife(sse.Parse(block).Data) {
-		b.f.s.live(b.f.sent)
-	}
+	return proven
 }
 
 // outgrow ends the body at an event over the limit. mu is held, or the body is
@@ -152,18 +162,23 @@ func (b *body) outgrow() {
 	}
 }
 
-// ending is what the client reads where upstream ended with err: an event that
-// was cut off is not an ordinary end of the stream, however cleanly the
-// connection was closed (WHATWG HTML, event stream interpretation: a block
-// without its blank line is discarded).
-func (b *body) ending(err error) error {
+// endLocked notes that upstream ended with err, unless the end has come
+// before. An event that was cut off is not an ordinary end of the stream,
+// however cleanly the connection was closed (WHATWG HTML, event stream
+// interpretation: a block without its blank line is discarded); a comment that
+// was is no loss, and passes.
+func (b *body) endLocked(err error) {
+	if b.end != nil {
+		return
+	}
+	b.end = err
 	if dead := b.f.aborted(); dead != nil {
-		return dead
+		b.end = dead
+	} else if err == io.EOF && b.splitter.Torn() {
+		b.end = io.ErrUnexpectedEOF
+	} else if err == io.EOF {
+		b.whole = len(b.buf)
 	}
-	if errors.Is(err, io.EOF) && b.splitter.Torn() {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // release lets the client have what is held, and extra after it, and
@@ -194,6 +209,27 @@ func (b *body) emptyWithin(d time.Duration) bool {
 	defer b.mu.Unlock()
 	return b.failed == nil && b.end != nil && b.events == 0 && b.whole == len(b.buf)
 }
+
+// catchUp waits until what has arrived of the replay is held, as far as can be
+// told, so that a quarantine says what there was. It is for outcomes that are
+// in no hurry.
+func (b *body) catchUp(ctx context.Context) {
+	held := -1
+	for waited := time.Duration(0); waited < catchUpTimeout; waited += catchUpStep {
+		b.mu.Lock()
+		more, over := len(b.buf) != held, !b.pumping
+		held = len(b.buf)
+		b.mu.Unlock()
+		if over || !more && held > 0 || !sleep(ctx, catchUpStep) {
+			return
+		}
+	}
+}
+
+const (
+	catchUpStep    = 2 * time.Millisecond
+	catchUpTimeout = 20 * time.Millisecond
+)
 
 // discard gives up what is held, and waits until nothing reads upstream any
 // more.
@@ -256,6 +292,7 @@ func (b *body) Read(p []byte) (int, error) {
 		case b.end != nil:
 			err := b.end
 			tooLarge := b.tooLarge
+			b.tooLarge = false // it is counted once, however often the client reads
 			b.mu.Unlock()
 			if tooLarge {
 				err = b.refuse()
@@ -275,77 +312,121 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 }
 
-// pull reads upstream once, on the reader's goroutine, and returns whole
-// events if there are any. Bytes that lie in p already stay there.
+// pull reads upstream once, on the reader's goroutine. It returns whole events
+// if they lie in p already, and leaves others in buf. An idle stream waits in
+// the client's own buffer and has none here; a busy one reads further ahead
+// than the client does.
 func (b *body) pull(p []byte) (int, error) {
-	direct := len(b.buf) == 0 && !b.f.t.wantsProof(b.f.s)
-	if !direct {
-		return 0, b.fill()
+	exact := b.f.t.wantsProof(b.f.s) || b.cond != nil && !b.any
+	if exact || b.late || len(b.buf) > 0 || len(p) < b.ahead {
+		return 0, b.fill(exact)
 	}
+	b.reads.begin()
 	n, err := b.up.Read(p)
-	whole, events := 0, 0
-	for at := 0; at < n; {
-		k, kind, tooLarge := b.splitter.Next(p[at:n])
-		if tooLarge != nil {
-			b.mu.Lock()
-			b.outgrow()
-			b.mu.Unlock()
-			n = whole
-			break
-		}
-		at += k
-		switch kind {
-		case sse.EventEnd:
-			events++
-			whole = at
-		case sse.Pass:
-			whole = at
-		}
-	}
-	if events > 0 {
-		if err := b.renew(events); err != nil {
-			return 0, err
-		}
-	}
+	b.reads.end()
+	b.adapt(n, len(p))
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if whole < n {
+	if b.failed != nil {
+		return 0, b.failed
+	}
+	whole, event, tooLarge := b.splitter.Skim(p[:n])
+	b.any = b.any || event
+	switch {
+	case tooLarge != nil:
+		b.outgrow()
+		return whole, nil
+	case whole < n:
 		b.before, b.seen = b.splitter.LastEventID()
 		b.buf = append(b.buf, p[whole:n]...)
 	}
-	if err != nil && b.end == nil {
-		b.end = b.ending(err)
+	if err != nil {
+		b.endLocked(err)
 	}
 	return whole, nil
 }
 
-// fill reads upstream once into buf.
-func (b *body) fill() error {
-	// Nobody else appends: there is no pump.
-	buf := b.buf
-	if len(buf) == 0 {
-		b.before, b.seen = b.splitter.LastEventID()
-	}
-	if cap(buf)-len(buf) < pumpBytes {
-		grown := make([]byte, len(buf), max(2*pumpBytes, 2*cap(buf)))
-		copy(grown, buf)
-		buf = grown
-	}
-	n, err := b.up.Read(buf[len(buf):cap(buf)])
+const (
+	minAhead = 4 << 10
+	maxAhead = 16 << 10
+)
 
-	b.mu.Lock()
-	had := b.events
-	b.buf = buf[:len(buf)+n]
-	b.scanLocked(n)
-	if err != nil && b.end == nil {
-		b.end = b.ending(err)
+// adapt learns from a read of n bytes into room for more how far to read ahead.
+func (b *body) adapt(n, room int) {
+	switch {
+	case n == room && room >= minAhead:
+		b.ahead = min(max(2*room, minAhead), maxAhead, b.f.t.cfg.MaxHeldBytes)
+	case n < b.ahead/2:
+		b.ahead /= 2
+		if b.ahead < minAhead {
+			b.ahead = 0
+		}
 	}
-	events := b.events - had
+}
+
+// fill reads upstream once into buf. If it is to be exact, it looks at each
+// event: where a proof of life or the lease hangs on it, and on a resumed
+// stream until there has been one.
+func (b *body) fill(exact bool) error {
+	n, err := b.lateN, b.lateErr
+	if b.late {
+		b.late = false
+	} else {
+		n, err = b.readAhead()
+	}
+	b.mu.Lock()
+	events := b.events
+	had := len(b.buf) - n
+	proven := false
+	if exact {
+		proven = b.scanLocked(n)
+	} else {
+		whole, event, tooLarge := b.splitter.Skim(b.buf[had:])
+		b.any = b.any || event
+		if whole > 0 {
+			b.whole = had + whole
+		}
+		if tooLarge != nil {
+			b.outgrow()
+		}
+	}
+	if err != nil {
+		b.endLocked(err)
+	}
+	events = b.events - events
 	b.mu.Unlock()
+	if proven {
+		b.f.s.live(b.f.sent)
+	}
 	if events > 0 {
 		return b.renew(events)
 	}
 	return nil
+}
+
+// readAhead reads upstream once to the end of buf. Nobody else appends: there
+// is no pump.
+func (b *body) readAhead() (int, error) {
+	buf := b.buf
+	if len(buf) == 0 {
+		b.mu.Lock()
+		b.before, b.seen = b.splitter.LastEventID()
+		b.mu.Unlock()
+	}
+	room := max(b.ahead, minAhead)
+	if cap(buf)-len(buf) < room/2 {
+		buf = append(make([]byte, 0, max(len(buf)+room, 2*len(buf))), buf...)
+	}
+	room = min(cap(buf)-len(buf), room)
+	b.reads.begin()
+	n, err := b.up.Read(buf[len(buf) : len(buf)+room])
+	b.reads.end()
+	b.adapt(n, room)
+	b.mu.Lock()
+	b.buf = buf[:len(buf)+n]
+	b.mu.Unlock()
+	return n, err
 }
 
 // compactLocked gives back what has been handed on.
@@ -356,8 +437,8 @@ func (b *body) compactLocked() {
 	case len(rest) > 0:
 		b.before, b.seen = b.splitter.LastEventID()
 		b.buf = b.buf[:copy(b.buf, rest)]
-	case cap(b.buf) > 4*pumpBytes:
-		b.buf = nil
+	case b.ahead == 0:
+		b.buf = nil // idle, as far as can be told
 	default:
 		b.buf = b.buf[:0]
 	}
@@ -366,11 +447,23 @@ func (b *body) compactLocked() {
 // Close closes upstream and unblocks a Read. It may be called often.
 func (b *body) Close() error {
 	b.shut(errClosed)
+	b.join()
 	return nil
 }
 
 // fail ends the body in place of the client.
-func (b *body) fail(err error) { b.shut(err) }
+func (b *body) fail(err error) <-chan struct{} {
+	b.shut(err)
+	if b.pumped != nil {
+		// The reader waits for the pump, or comes after it.
+		select {
+		case <-b.pumped:
+		default:
+			return b.pumped
+		}
+	}
+	return b.reads.drained()
+}
 
 func (b *body) shut(reason error) {
 	b.mu.Lock()
@@ -382,7 +475,6 @@ func (b *body) shut(reason error) {
 	}
 	b.mu.Unlock()
 	b.closeUpstream()
-	b.join()
 	b.finish()
 }
 
@@ -395,19 +487,29 @@ func (b *body) finish() {
 	}
 	b.finished = true
 	cursor, seen := b.handedOnLocked()
+	empty := b.released && b.end != nil && !b.any
+	spins := b.released && (empty || b.any)
 	b.mu.Unlock()
 
 	s, st := b.f.s, b.st
-	s.mu.Lock()
-	st.open--
-	if seen && len(cursor) <= maxCursorBytes {
-		st.cursor, st.known = cursor, true
-	} else if seen {
-		st.cursor, st.known = "", false
+	if spins {
+		s.replayed(empty)
 	}
+	if empty {
+		b.f.t.counters.emptyReplays.Add(1)
+	}
+	s.mu.Lock()
+	st.closeLocked(b, cursor, seen)
 	s.keepLocked(st)
 	s.mu.Unlock()
 	b.f.end()
+}
+
+// handedOn is handedOnLocked for who does not hold mu.
+func (b *body) handedOn() (cursor string, seen bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.handedOnLocked()
 }
 
 // handedOnLocked returns the id of the last event that the client has read to

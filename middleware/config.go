@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"time"
 )
 
@@ -141,7 +142,7 @@ func (c Config) compile() (Config, error) {
 	case c.ProbeTimeout == 0:
 		c.ProbeTimeout = min(DefaultProbeTimeout, c.ProbeBudget)
 	case c.ProbeBudget == 0:
-		c.ProbeBudget = max(DefaultProbeBudget, c.ProbeTimeout)
+		c.ProbeBudget = min(max(DefaultProbeBudget, c.ProbeTimeout), maxProbeBudget)
 	}
 	if c.ProbeTimeout > c.ProbeBudget && c.ProbeBudget > 0 {
 		fault("ProbeTimeout is %v, want at most ProbeBudget, %v", c.ProbeTimeout, c.ProbeBudget)
@@ -167,6 +168,8 @@ func (c Config) compile() (Config, error) {
 		fault("Terminal is %d, want TerminalResponse or TerminalError", c.Terminal)
 	}
 	faults = append(faults, c.Probe.faults()...)
+	c.Probe.LiveErrorCodes = slices.Clone(c.Probe.LiveErrorCodes)
+	c.Probe.DeadStatusCodes = slices.Clone(c.Probe.DeadStatusCodes)
 	return c, errors.Join(faults...)
 }
 

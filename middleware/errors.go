@@ -44,7 +44,8 @@ type SessionResumptionError struct {
 	// Quarantined is a record of the events that were held and then
 	// discarded: at most [MaxQuarantineRecords], of QuarantinedEvents.
 	Quarantined []QuarantinedEvent
-	// QuarantinedEvents counts all events that were held and discarded.
+	// QuarantinedEvents counts all events that were held and discarded. A block
+	// of the stream without data is no event.
 	QuarantinedEvents int
 	// OutcomeUnknown says that a request was in flight when the session ended:
 	// the server may or may not have acted on it. On the error of a reconnect
@@ -76,7 +77,7 @@ type QuarantinedEvent struct {
 	Bytes int
 }
 
-// Error names the session by the first characters of its id.
+// Error names the session by the last characters of its id.
 func (e *SessionResumptionError) Error() string {
 	var b strings.Builder
 	b.WriteString("middleware: ")
@@ -96,7 +97,11 @@ func (e *SessionResumptionError) Error() string {
 	if e.Detail != "" {
 		b.WriteString(": " + e.Detail)
 	}
-	if e.QuarantinedEvents > 0 {
+	switch e.QuarantinedEvents {
+	case 0:
+	case 1:
+		b.WriteString("; 1 replayed event quarantined")
+	default:
 		fmt.Fprintf(&b, "; %d replayed events quarantined", e.QuarantinedEvents)
 	}
 	if e.OutcomeUnknown {
@@ -117,13 +122,10 @@ func (e *SessionResumptionError) with(f func(*SessionResumptionError)) *SessionR
 }
 
 // abbreviate quotes enough of a session id to recognise it in a log and too
-// little to use it.
+// little to use it: the end, since the ids of some servers all begin alike.
 func abbreviate(id string) string {
-	const keep = 8
-	if len(id) <= keep {
-		return strconv.Quote(id)
-	}
-	return strconv.Quote(id[:keep] + "…")
+	keep := min(len(id)/2, 8)
+	return strconv.Quote("…" + strings.ToValidUTF8(id[len(id)-keep:], ""))
 }
 
 // ErrorFrom returns the typed error inside a response that the middleware made

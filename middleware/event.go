@@ -13,8 +13,8 @@ const (
 	// ProbeAnswered: a probe attempt has ended. Verdict, StatusCode and
 	// Duration are that attempt's, Err is set where no answer came.
 	ProbeAnswered
-	// Released: the verdict is Live; Events and Bytes of what was held go to
-	// the client. Events is 0 where the replay was empty.
+	// Released: the verdict is Live; Events and Bytes of what was held by then
+	// go to the client. Events is 0 where nothing had come yet.
 	Released
 	// Quarantined: what was held is discarded. Verdict is Dead, or Ambiguous
 	// where the client is asked to come back with the same cursor. It is

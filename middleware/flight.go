@@ -2,9 +2,10 @@ package middleware
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,8 +27,11 @@ type flight struct {
 	plain plainBody // here, so that an ordinary answer costs no allocation
 }
 
-// failer is a body that a dead session ends from outside.
-type failer interface{ fail(err error) }
+// failer is a body that a dead session ends from outside. It does not wait:
+// the channel is closed once nobody reads upstream any more, nil for at once.
+type failer interface {
+	fail(err error) <-chan struct{}
+}
 
 // begin registers a request with its session. fence is why it must not be
 // sent. The caller ends the flight on every path.
@@ -113,11 +117,8 @@ func (f *flight) carry(b failer) bool {
 
 // aborted returns why the session's death ended this flight, or nil.
 func (f *flight) aborted() *SessionResumptionError {
-	var dead *SessionResumptionError
-	if errors.As(context.Cause(f.req.Context()), &dead) {
-		return dead
-	}
-	return nil
+	dead, _ := context.Cause(f.req.Context()).(*SessionResumptionError)
+	return dead
 }
 
 // pass hands an answer on whose body is none of the middleware's business.
@@ -141,10 +142,13 @@ type plainBody struct {
 	f     *flight
 	up    io.ReadCloser
 	proof *proof // nil: nobody asks what the body says
+	reads reads
 }
 
 func (b *plainBody) Read(p []byte) (int, error) {
+	b.reads.begin()
 	n, err := b.up.Read(p)
+	b.reads.end()
 	if b.proof != nil {
 		b.proof.write(p[:n])
 	}
@@ -153,7 +157,7 @@ func (b *plainBody) Read(p []byte) (int, error) {
 	}
 	if dead := b.f.aborted(); dead != nil {
 		n, err = 0, dead
-	} else if errors.Is(err, io.EOF) && b.proof != nil {
+	} else if err == io.EOF && b.proof != nil {
 		b.proof.check(b.f)
 	}
 	b.f.end()
@@ -163,24 +167,58 @@ func (b *plainBody) Read(p []byte) (int, error) {
 // Close closes the upstream body. It may be called often.
 func (b *plainBody) Close() error {
 	err := b.up.Close()
+	if b.proof != nil {
+		b.proof.check(b.f) // a JSON decoder stops before the end
+	}
 	b.f.end()
 	return err
 }
 
-func (b *plainBody) fail(error) {
+func (b *plainBody) fail(error) <-chan struct{} {
 	b.up.Close()
 	b.f.end()
+	return b.reads.drained()
+}
+
+// reads tells when nobody reads a body any more.
+type reads struct {
+	busy atomic.Int32
+	quit atomic.Pointer[chan struct{}] // closed by who takes it out
+}
+
+func (r *reads) begin() { r.busy.Add(1) }
+
+func (r *reads) end() {
+	if r.busy.Add(-1) == 0 && r.quit.Load() != nil {
+		if c := r.quit.Swap(nil); c != nil {
+			close(*c)
+		}
+	}
+}
+
+// drained returns a channel that is closed when the reads under way have
+// returned, nil if there are none. It is called at most once.
+func (r *reads) drained() <-chan struct{} {
+	c := make(chan struct{})
+	r.quit.Store(&c)
+	if r.busy.Load() == 0 {
+		return nil
+	}
+	return c
 }
 
 // proof keeps the beginning of a JSON answer to see whether it proves life.
 type proof struct {
+	mu   sync.Mutex // guards both: Close may come while a Read runs
 	data []byte
-	over bool // too long to be kept
+	over bool // too long to be kept, or checked
 }
 
 const maxProofBytes = 64 << 10
 
 func (p *proof) write(b []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.over || len(p.data)+len(b) > maxProofBytes {
 		p.over, p.data = true, nil
 		return
@@ -189,17 +227,25 @@ func (p *proof) write(b []byte) {
 }
 
 func (p *proof) check(f *flight) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.over && provesLife(p.data) {
 		f.s.live(f.sent)
 	}
+	p.over, p.data = true, nil
 }
 
 // provesLife reports whether data is the answer to a request of the client's:
 // a response with an id and a result. A 202 proves nothing, and a 200 may have
 // "session not found" inside.
 func provesLife(data []byte) bool {
-	m, ok := parseRPC(data)
-	return ok && m.has("result") && !m.has("method") && m.has("id") && string(m["id"]) != "null"
+	for _, message := range messages(data) {
+		m, ok := parseRPC(message)
+		if ok && m.has("result") && !m.has("method") && m.has("id") && string(m["id"]) != "null" {
+			return true
+		}
+	}
+	return false
 }
 
 func closeBody(req *http.Request) {

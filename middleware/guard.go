@@ -24,7 +24,7 @@ func (b *body) renew(events int) error {
 	since := s.round()
 	cursor := b.f.req.Header.Get(lastEventIDHeader)
 	t.observe(Event{Kind: Held, SessionID: s.key.id, LastEventID: cursor})
-	a, dead, err := t.verdict(b.f, nil, nil)
+	a, dead, err := t.verdict(b.f.req.Context(), s, t.join(b.f, nil, nil))
 	switch {
 	case err != nil:
 		b.fail(err)
@@ -74,7 +74,7 @@ func (b *body) refuse() error {
 	if !seen {
 		cursor = err.LastEventID
 	}
-	if b.f.s.outgrown(cursor) {
+	if b.f.s.outgrown(b.st, cursor) {
 		b.up.Close()
 		return b.f.t.kill(b.f.s, err, b.f)
 	}
@@ -88,7 +88,7 @@ func quarantineRecords(held []byte) []QuarantinedEvent {
 	for start, at := 0, 0; at < len(held) && len(records) < MaxQuarantineRecords; {
 		n, kind, _ := splitter.Next(held[at:])
 		at += n
-		if kind == sse.EventEnd {
+		if kind == sse.EventEnd && sse.HasData(held[start:at]) {
 			records = append(records, quarantineRecord(held[start:at]))
 		}
 		if kind != sse.None {

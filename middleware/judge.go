@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/revenant-mcp/revenant/middleware/internal/sse"
@@ -22,7 +22,7 @@ const methodNotFound = -32601
 // judge decides what a probe's answer says. It reads at most
 // Config.MaxHeldBytes of the body and does not close it.
 func (t *Transport) judge(resp *http.Response, sessionID, probeID string) answer {
-	a := answer{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type")}
+	a := answer{status: resp.StatusCode, contentType: contentType(resp)}
 	p := &t.cfg.Probe
 	switch status := resp.StatusCode; {
 	case p.dead(status):
@@ -35,7 +35,10 @@ func (t *Transport) judge(resp *http.Response, sessionID, probeID string) answer
 			a.err, a.retry, a.detail = err, true, "the probe's answer broke off"
 			return a
 		}
-		a.verdict = p.Judge(resp, body)
+		if a.verdict = p.Judge(resp, body); a.verdict == Ambiguous {
+			a.retry, a.after = transient(status), retryAfter(resp.Header, time.Now())
+			a.detail = fmt.Sprintf("the probe was answered %d", status)
+		}
 		return a
 	case status != http.StatusOK:
 		a.retry = transient(status)
@@ -50,7 +53,7 @@ func (t *Transport) judge(resp *http.Response, sessionID, probeID string) answer
 		return a
 	}
 	if resp.Header.Get("Content-Encoding") != "" {
-		a.detail = fmt.Sprintf("the probe's answer has the unknown encoding %q", resp.Header.Get("Content-Encoding"))
+		a.detail = fmt.Sprintf("the probe's answer has the unknown encoding %q", clip(resp.Header.Get("Content-Encoding")))
 		return a
 	}
 	j := jsonRPCJudge{id: probeID, liveCodes: p.LiveErrorCodes}
@@ -73,6 +76,7 @@ type jsonRPCJudge struct {
 	liveCodes []int
 
 	verdict Verdict
+	found   bool // a response with the probe's id was there
 	retry   bool
 	detail  string
 	err     error
@@ -87,8 +91,8 @@ func (j *jsonRPCJudge) readJSON(r io.Reader, limit int) {
 	case len(body) > limit:
 		j.detail = fmt.Sprintf("the probe's answer exceeds %d bytes", limit)
 	default:
-		if !j.message(body) {
-			// A message of its own in a JSON answer belongs to no stream.
+		// Another message in a JSON answer belongs to no stream.
+		if !slices.ContainsFunc(messages(body), func(m json.RawMessage) bool { return j.single(m) }) {
 			j.detail = "the probe's answer is not the response to it"
 		}
 	}
@@ -117,12 +121,28 @@ func (j *jsonRPCJudge) readSSE(r io.Reader, limit, maxEvent int) {
 			if kind != sse.EventEnd {
 				continue
 			}
-			event := sse.Parse(block)
-			if len(event.Data) > 0 {
-				if j.message(event.Data) {
-					return
+			data := sse.Parse(block).Data
+			batch := messages(data)
+			others := batch[:0:0]
+			for _, m := range batch {
+				if j.single(m) {
+					continue
 				}
+				if j.ofTheStream(m) {
+					others = append(others, m)
+				}
+			}
+			switch {
+			case len(others) == 0:
+			case len(others) == len(batch):
 				j.extra = append(j.extra, sse.Strip(block)...)
+			default:
+				for _, m := range others {
+					j.extra = fmt.Appendf(j.extra, "data: %s\n\n", bytes.ReplaceAll(m, []byte{'\n'}, nil))
+				}
+			}
+			if j.found {
+				return
 			}
 			block = block[:0]
 		}
@@ -140,19 +160,33 @@ func (j *jsonRPCJudge) readSSE(r io.Reader, limit, maxEvent int) {
 	}
 }
 
-// message looks at one JSON-RPC message or batch and reports whether the
-// response to the probe was in it.
-func (j *jsonRPCJudge) message(data []byte) bool {
-	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
-		var batch []json.RawMessage
-		if json.Unmarshal(trimmed, &batch) != nil {
-			return false
-		}
-		return slices.ContainsFunc(batch, func(m json.RawMessage) bool { return j.single(m) })
+// ofTheStream reports whether a message beside the probe's answer belongs to
+// the stream: a request or notification of the server's, or the response to
+// something that is not a probe.
+func (j *jsonRPCJudge) ofTheStream(message []byte) bool {
+	m, ok := parseRPC(message)
+	if !ok || string(m["jsonrpc"]) != `"2.0"` || strings.HasPrefix(unquote(m["id"]), probeIDPrefix) {
+		return false
 	}
-	return j.single(data)
+	response := m.has("result") != m.has("error") && m.has("id") && string(m["id"]) != "null"
+	return m.has("method") || response
 }
 
+// messages takes a batch apart, which MCP 2025-03-26 allows.
+func messages(data []byte) []json.RawMessage {
+	trimmed := bytes.TrimLeft(data, " \t\r\n")
+	if len(trimmed) == 0 || trimmed[0] != '[' {
+		return []json.RawMessage{data}
+	}
+	var batch []json.RawMessage
+	if json.Unmarshal(trimmed, &batch) != nil {
+		return nil
+	}
+	return batch
+}
+
+// single reports whether one message is the response to the probe, and judges
+// it.
 func (j *jsonRPCJudge) single(data []byte) bool {
 	m, ok := parseRPC(data)
 	if !ok || m.has("method") || string(m["jsonrpc"]) != `"2.0"` {
@@ -163,6 +197,7 @@ func (j *jsonRPCJudge) single(data []byte) bool {
 	if json.Unmarshal(m["id"], &id) != nil || !isString(m["id"]) || id != j.id {
 		return false
 	}
+	j.found = true
 	result, failed := m.has("result"), m.has("error")
 	switch {
 	case result && !failed:
@@ -182,7 +217,7 @@ func (j *jsonRPCJudge) single(data []byte) bool {
 		}
 		// One vendor answers live sessions with such a code and another dead
 		// ones: see Probe.LiveErrorCodes.
-		j.detail = "the probe was answered with the error " + e.Code.String()
+		j.detail = "the probe was answered with the error " + clip(e.Code.String())
 	default:
 		j.detail = "the probe's answer is not a JSON-RPC response"
 	}
@@ -207,13 +242,11 @@ func (m rpc) has(name string) bool { _, ok := m[name]; return ok }
 // as one.
 func isString(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }
 
-// mediaType is the media type without its parameters, "" for none that parses.
+// mediaType is the media type without its parameters, "" for none. Parameters
+// that do not parse do not keep a type from being known.
 func mediaType(h http.Header) string {
-	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return ""
-	}
-	return t
+	t, _, _ := strings.Cut(first(h["Content-Type"]), ";")
+	return strings.ToLower(strings.TrimSpace(t))
 }
 
 // transient reports whether a status may be another one a moment later.

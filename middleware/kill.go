@@ -18,7 +18,7 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight) *S
 	if s.dead != nil {
 		dead := s.dead
 		s.mu.Unlock()
-		s.waitKilled()
+		<-s.over
 		return dead
 	}
 	var victims []*flight
@@ -36,7 +36,6 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight) *S
 		}
 	}
 	s.dead = e
-	s.killed = make(chan struct{})
 	if s.wire > 0 {
 		s.drained = make(chan struct{})
 	}
@@ -51,38 +50,39 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight) *S
 	for _, f := range victims {
 		f.cancel(lost)
 	}
-	for _, b := range bodies {
-		b.fail(lost)
-	}
 	for _, r := range []*round{running, next} {
 		if r != nil {
 			r.cancel()
 		}
 	}
-	if drained != nil {
-		timer := time.NewTimer(abortTimeout)
-		select {
-		case <-drained:
-		case <-timer.C:
-		}
-		timer.Stop()
+	returned := make([]<-chan struct{}, 0, len(bodies)+1)
+	for _, b := range bodies {
+		returned = append(returned, b.fail(lost))
 	}
-	close(s.killed)
+	waitAll(append(returned, drained))
 	t.counters.dead.Add(1)
 	t.observe(Event{
 		Kind: SessionDead, SessionID: s.key.id, LastEventID: e.LastEventID,
 		Verdict: e.Verdict, StatusCode: e.StatusCode, Err: e,
 	})
+	close(s.over)
 	return e
 }
 
-// waitKilled waits until all that a dead session had in flight has returned.
-func (s *session) waitKilled() {
-	s.mu.Lock()
-	killed := s.killed
-	s.mu.Unlock()
-	if killed != nil {
-		<-killed
+// waitAll waits until every channel is closed, a nil one being so already, or
+// abortTimeout is over.
+func waitAll(closed []<-chan struct{}) {
+	timer := time.NewTimer(abortTimeout)
+	defer timer.Stop()
+	for _, c := range closed {
+		if c == nil {
+			continue
+		}
+		select {
+		case <-c:
+		case <-timer.C:
+			return
+		}
 	}
 }
 
@@ -101,6 +101,7 @@ func (t *Transport) retire(s *session, status int) {
 	s.mu.Unlock()
 	if first {
 		t.fence(s, e)
+		close(s.over)
 	}
 }
 

@@ -95,9 +95,11 @@ type answer struct {
 	extra []byte
 }
 
+const probeIDPrefix = "revenant-"
+
 // newProbe builds one attempt from the request whose stream is held. Its id is
 // nobody else's: an answer with it was made for this very request.
-func (t *Transport) newProbe(ctx context.Context, from *http.Request, cookies []*http.Cookie) (req *http.Request, id string, err error) {
+func (t *Transport) newProbe(ctx context.Context, from *http.Request, cookies []string) (req *http.Request, id string, err error) {
 	p := &t.cfg.Probe
 	if p.NewRequest != nil {
 		req, err = p.NewRequest(ctx, from)
@@ -107,7 +109,7 @@ func (t *Transport) newProbe(ctx context.Context, from *http.Request, cookies []
 		return req, "", nil
 	}
 
-	id = "revenant-" + rand.Text()
+	id = probeIDPrefix + rand.Text()
 	method := p.Method
 	if method == "" {
 		method = "ping"
@@ -139,37 +141,56 @@ func (t *Transport) newProbe(ctx context.Context, from *http.Request, cookies []
 }
 
 // applyCookies puts cookies that an answer has just set over those that the
-// request carries already. [http.Client] does this above the RoundTripper, too
-// late for a probe: without a load balancer's affinity cookie it would reach
-// another replica, whose 404 says nothing.
-func applyCookies(req *http.Request, set []*http.Cookie) {
-	if len(set) == 0 {
+// request carries already, every other one as it stands. [http.Client] does
+// this above the RoundTripper, too late for a probe: without a load balancer's
+// affinity cookie it would reach another replica, whose 404 says nothing.
+func applyCookies(req *http.Request, setCookie []string) {
+	if len(setCookie) == 0 {
 		return
 	}
-	var pairs []string
-	replaced := make(map[string]bool, len(set))
-	for _, c := range set {
-		replaced[c.Name] = true
-		if c.MaxAge < 0 || (c.Secure && req.URL.Scheme != "https") {
+	var names []string
+	pairs := make(map[string]string) // name=value, "" for a cookie that is deleted
+	put := func(name, pair string) {
+		if _, ok := pairs[name]; !ok {
+			names = append(names, name)
+		}
+		pairs[name] = pair
+	}
+	for _, line := range req.Header["Cookie"] {
+		for pair := range strings.SplitSeq(line, ";") {
+			if pair = strings.TrimSpace(pair); pair != "" {
+				name, _, _ := strings.Cut(pair, "=")
+				put(name, pair)
+			}
+		}
+	}
+	for _, line := range setCookie {
+		c, err := http.ParseSetCookie(line)
+		if err != nil || c.Secure && req.URL.Scheme != "https" {
 			continue
 		}
-		pairs = append(pairs, (&http.Cookie{Name: c.Name, Value: c.Value}).String())
+		pair, _, _ := strings.Cut(line, ";")
+		if c.MaxAge < 0 || c.MaxAge == 0 && !c.Expires.IsZero() && c.Expires.Before(time.Now()) {
+			pair = ""
+		}
+		put(c.Name, strings.TrimSpace(pair))
 	}
-	for _, c := range req.Cookies() {
-		if !replaced[c.Name] {
-			pairs = append(pairs, (&http.Cookie{Name: c.Name, Value: c.Value}).String())
+	var all []string
+	for _, name := range names {
+		if pairs[name] != "" {
+			all = append(all, pairs[name])
 		}
 	}
 	req.Header.Del("Cookie")
-	if len(pairs) > 0 {
-		req.Header.Set("Cookie", strings.Join(pairs, "; "))
+	if len(all) > 0 {
+		req.Header.Set("Cookie", strings.Join(all, "; "))
 	}
 }
 
 // probeOnce sends one attempt and judges its answer. The caller calls settle
 // once it has passed the answer on: it gives the connection back, which may
 // take a moment where the server has not yet ended its stream.
-func (t *Transport) probeOnce(ctx context.Context, from *http.Request, cookies []*http.Cookie) (a answer, settle func()) {
+func (t *Transport) probeOnce(ctx context.Context, from *http.Request, cookies []string) (a answer, settle func()) {
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.ProbeTimeout)
 	req, id, err := t.newProbe(ctx, from, cookies)
 	if err != nil {

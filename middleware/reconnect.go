@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"time"
 )
@@ -17,7 +18,7 @@ const (
 	// waitGrace is what a round may take beyond Config.ProbeBudget.
 	waitGrace = gatherTimeout + drainTimeout
 	// maxRetry bounds when an undecided client is asked to come back.
-	maxRetry = 30 * time.Second
+	maxRetry = 5 * time.Minute
 )
 
 // errNoReplay cancels a GET whose answer has not begun within the budget.
@@ -42,7 +43,7 @@ func (t *Transport) reconnect(f *flight) (*http.Response, error) {
 	s.mu.Lock()
 	r.since = s.rounds
 	r.st = s.streamForLocked(r.cursor)
-	if r.cursor == "" && r.st != nil && r.st.open == 0 && validHeaderValue(r.st.cursor) {
+	if r.cursor == "" && r.st != nil && len(r.st.bodies) == 0 && validHeaderValue(r.st.cursor) {
 		r.cursor, r.restored = r.st.cursor, r.st.cursor != ""
 	}
 	r.opening = true
@@ -57,8 +58,8 @@ func (t *Transport) reconnect(f *flight) (*http.Response, error) {
 func (r *reconnect) run() (*http.Response, error) {
 	s := r.f.s
 	r.t.counters.reconnects.Add(1)
+	defer r.settled()
 	resp, a, err := r.open()
-	r.settled()
 	switch {
 	case errors.Is(err, errNoReplay):
 		return r.unopened()
@@ -78,9 +79,9 @@ func (r *reconnect) run() (*http.Response, error) {
 	if r.st == nil {
 		r.st = s.standalone
 	}
-	r.st.open++
-	s.mu.Unlock()
 	b := newBody(r.f, resp, r.st)
+	r.st.openLocked(b)
+	s.mu.Unlock()
 	b.hold()
 	if !r.f.carry(b) {
 		b.discard()
@@ -114,12 +115,12 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 			return nil, answer{}, err
 		}
 		resp.Request = f.client
-		a := answer{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type")}
+		a := answer{status: resp.StatusCode, contentType: contentType(resp)}
 		switch status := resp.StatusCode; {
 		case status == http.StatusNotFound || status == http.StatusGone:
 			// MCP 2025-11-25 basic/transports, session management: 404 is what
 			// a terminated session's requests get.
-			discardBody(resp)
+			resp.Body.Close()
 			dead := t.kill(f.s, &SessionResumptionError{
 				SessionID: f.s.key.id, LastEventID: r.cursor, Phase: PhaseReplay, Verdict: Dead,
 				StatusCode: status, ContentType: a.contentType, Err: ErrSessionDead,
@@ -128,8 +129,8 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 			return nil, a, dead
 
 		case isReplay(resp) && resp.Header.Get("Content-Encoding") != "":
-			discardBody(resp)
-			a.detail = fmt.Sprintf("the replay has the unknown encoding %q", resp.Header.Get("Content-Encoding"))
+			resp.Body.Close()
+			a.detail = fmt.Sprintf("the replay has the unknown encoding %q", clip(resp.Header.Get("Content-Encoding")))
 			return nil, a, nil
 
 		case isReplay(resp):
@@ -137,14 +138,14 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 
 		case status/100 == 2 && status != http.StatusNoContent && status != http.StatusResetContent:
 			// A login page, a proxy's own words: nothing of it is an event.
-			discardBody(resp)
+			resp.Body.Close()
 			a.detail = fmt.Sprintf("the reconnect was answered %d with %q", status, a.contentType)
 			return nil, a, nil
 
 		case status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500:
 			a.after = retryAfter(resp.Header, time.Now())
 			a.detail = fmt.Sprintf("the reconnect was answered %d", status)
-			discardBody(resp)
+			resp.Body.Close()
 			r.settled()
 			wait := max(backoff(attempt), a.after)
 			if !time.Now().Add(wait).Before(deadline) || !repeatable(req) {
@@ -157,7 +158,7 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 		case r.restored && status/100 == 4 && status != http.StatusUnauthorized && status != http.StatusForbidden:
 			// It may be the cursor that the server cannot resume from, and the
 			// client did not ask for it: send what it did ask for.
-			discardBody(resp)
+			resp.Body.Close()
 			f.s.forgetCursor(r.cursor)
 			r.restored, r.cursor = false, ""
 			req = f.req
@@ -176,7 +177,9 @@ func (r *reconnect) judge(resp *http.Response, b *body) (*http.Response, error) 
 	if s.quietNow(held) && b.emptyWithin(emptyTimeout) {
 		return r.release(resp, b, answer{}, held)
 	}
-	a, dead, err := t.verdict(r.f, resp.Cookies(), b)
+	round := t.join(r.f, resp.Header["Set-Cookie"], b)
+	r.settled() // not before it has joined: the round is about to start
+	a, dead, err := t.verdict(r.f.client.Context(), s, round)
 	switch {
 	case err != nil:
 		b.discard()
@@ -190,31 +193,32 @@ func (r *reconnect) judge(resp *http.Response, b *body) (*http.Response, error) 
 	}
 }
 
-// verdict has the session probed and waits for the answer, which is Live or
-// Ambiguous, or for the session's death, by whatever hand. err is the client's
-// own: it no longer wants to know.
-func (t *Transport) verdict(f *flight, cookies []*http.Cookie, b *body) (a answer, dead *SessionResumptionError, err error) {
-	s := f.s
-	round := t.join(f, cookies, b)
+// verdict waits for the answer of a round that the caller has joined, which is
+// Live or Ambiguous, or for the session's death, by whatever hand. err is the
+// client's own: ctx has ended, and it no longer wants to know.
+func (t *Transport) verdict(ctx context.Context, s *session, round *round) (a answer, dead *SessionResumptionError, err error) {
 	defer round.leave(s)
 	timer := time.NewTimer(t.cfg.ProbeBudget + waitGrace)
 	defer timer.Stop()
 	select {
 	case <-round.done:
 		a = round.answer
-		a.extra = round.takeExtra(s)
+	case <-s.over:
 	case <-timer.C:
 		a.detail = "the probe was not over in time"
-	case <-f.client.Context().Done():
-		return answer{}, nil, context.Cause(f.client.Context())
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
 	s.mu.Lock()
 	dead = s.dead
 	s.mu.Unlock()
 	if dead != nil {
-		s.waitKilled()
+		<-s.over
+		err = nil
+	} else if err == nil && a.verdict == Live {
+		a.extra = s.takeExtra()
 	}
-	return a, dead, nil
+	return a, dead, err
 }
 
 // release hands the response on: what is held first, byte for byte, and then
@@ -222,12 +226,8 @@ func (t *Transport) verdict(f *flight, cookies []*http.Cookie, b *body) (a answe
 func (r *reconnect) release(resp *http.Response, b *body, a answer, held time.Time) (*http.Response, error) {
 	t, s := r.t, r.f.s
 	events, size := b.release(a.extra)
-	s.replayed(events)
 	t.counters.live.Add(1)
 	t.counters.releasedEvents.Add(uint64(events))
-	if events == 0 {
-		t.counters.emptyReplays.Add(1)
-	}
 	t.observe(Event{
 		Kind: Released, SessionID: s.key.id, LastEventID: r.cursor, Verdict: Live, StatusCode: a.status,
 		Events: events, Bytes: int64(size), Duration: time.Since(held),
@@ -244,7 +244,9 @@ func (r *reconnect) release(resp *http.Response, b *body, a answer, held time.Ti
 // back until the first event (see docs/rough-edges.md), so this says nothing
 // of the session by itself; a probe does.
 func (r *reconnect) unopened() (*http.Response, error) {
-	a, dead, err := r.t.verdict(r.f, nil, nil)
+	round := r.t.join(r.f, nil, nil)
+	r.settled()
+	a, dead, err := r.t.verdict(r.f.client.Context(), r.f.s, round)
 	switch {
 	case err != nil:
 		r.f.end()
@@ -301,7 +303,6 @@ func ambiguousError(s *session, cursor string, a answer) *SessionResumptionError
 // over is the terminal outcome of this reconnect.
 func (r *reconnect) over(dead *SessionResumptionError, b *body, held *time.Time) (*http.Response, error) {
 	s := r.f.s
-	s.waitKilled()
 	e := dead.with(func(e *SessionResumptionError) {
 		e.LastEventID = r.cursor
 		if r.st != nil && !r.st.standalone {
@@ -341,7 +342,7 @@ func (r *reconnect) comeBack(e *SessionResumptionError, a answer) (*http.Respons
 	retry := a.after
 	if retry == 0 {
 		retry = time.Second << min(max(r.since, 0), 5)
-		retry += retry / 5 * time.Duration(r.t.jitter()) / 100
+		retry += rand.N(retry / 5)
 	}
 	return comeBackResponse(r.f.client, e, r.cursor, min(retry, maxRetry), a.extra), nil
 }
@@ -388,7 +389,7 @@ func (r *reconnect) putBack() {
 	s := r.f.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.st.open == 0 {
+	if len(r.st.bodies) == 0 {
 		if !r.st.known {
 			r.st.cursor, r.st.known = r.cursor, true
 		}

@@ -61,15 +61,6 @@ func ownResponse(req *http.Request, status int, contentType string, body []byte,
 	}
 }
 
-// discardBody gives the connection of an answer back that nobody reads. The
-// request's context bounds it.
-func discardBody(resp *http.Response) {
-	if resp.ContentLength >= 0 && resp.ContentLength <= drainBytes {
-		_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
-	}
-	resp.Body.Close()
-}
-
 // validHeaderValue reports whether a cursor can be sent in a header, RFC 9110
 // section 5.5.
 func validHeaderValue(v string) bool {
@@ -80,6 +71,9 @@ func validHeaderValue(v string) bool {
 	}
 	return v == strings.TrimSpace(v)
 }
+
+// contentType is what an answer says of itself, for an error.
+func contentType(resp *http.Response) string { return clip(resp.Header.Get("Content-Type")) }
 
 // clip keeps the beginning of a string that a server chose the length of.
 func clip(s string) string {

@@ -23,7 +23,7 @@ const (
 type round struct {
 	// Immutable after join.
 	from    *http.Request
-	cookies []*http.Cookie
+	cookies []string // Set-Cookie of the answer that opened the replay
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -31,13 +31,13 @@ type round struct {
 	waiters int
 	held    []*body
 
-	done chan struct{} // closed when answer stands, by probeRounds
-	answer
+	done   chan struct{} // closed when answer stands, by probeRounds
+	answer answer
 }
 
 // join has the session probed for one reconnect, and returns the round that
 // will tell. b is what is held, nil for nothing. The caller leaves the round.
-func (t *Transport) join(f *flight, cookies []*http.Cookie, b *body) *round {
+func (t *Transport) join(f *flight, cookies []string, b *body) *round {
 	s, from := f.s, f.client
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,19 +64,31 @@ func (r *round) leave(s *session) {
 	s.mu.Lock()
 	r.waiters--
 	last := r.waiters == 0
+	if last && s.next == r {
+		s.next = nil // the next to come needs one that is not cancelled
+	}
 	s.mu.Unlock()
 	if last {
 		r.cancel()
 	}
 }
 
-// takeExtra returns, to the first who asks, what else came with the probe's
-// answer.
-func (r *round) takeExtra(s *session) []byte {
+// keepExtra keeps what else came with a probe's answer until a reconnect is
+// Live, a bounded amount of it.
+func (s *session) keepExtra(extra []byte, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	extra := r.extra
-	r.extra = nil
+	if len(s.extra)+len(extra) <= most {
+		s.extra = append(s.extra, extra...)
+	}
+}
+
+// takeExtra returns what has been kept, to the first who asks.
+func (s *session) takeExtra() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	extra := s.extra
+	s.extra = nil
 	return extra
 }
 
@@ -121,8 +133,12 @@ func (t *Transport) probeRounds(s *session) {
 
 		s.mu.Lock()
 		s.running = nil
+		more := s.next != nil
 		s.mu.Unlock()
 		close(r.done)
+		if more {
+			r.cancel() // a connection less is better than a wait
+		}
 		settle()
 		r.cancel()
 	}
@@ -133,7 +149,6 @@ func (t *Transport) probeRounds(s *session) {
 func (t *Transport) run(s *session, r *round) (settle func()) {
 	deadline := time.Now().Add(t.cfg.ProbeBudget)
 	ctx, cancel := context.WithDeadline(r.ctx, deadline)
-	var extra []byte
 	var a answer
 	var last func() // settles the last attempt
 	for attempt := 1; ; attempt++ {
@@ -145,7 +160,7 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 			Kind: ProbeAnswered, SessionID: s.key.id, Attempt: attempt, Verdict: a.verdict,
 			StatusCode: a.status, Duration: time.Since(sent), Err: a.err,
 		})
-		extra = append(extra, a.extra...)
+		s.keepExtra(a.extra, t.cfg.MaxHeldBytes)
 		if a.verdict == Live {
 			s.live(sent)
 		}
@@ -159,12 +174,21 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 			break
 		}
 	}
-	a.extra, a.probed = extra, true
+	a.extra, a.probed = nil, true
 	r.answer = a
+	if a.verdict == Live {
+		return func() {
+			last()
+			cancel()
+		}
+	}
+	s.mu.Lock()
+	held := r.held
+	s.mu.Unlock()
+	for _, b := range held {
+		b.catchUp(ctx)
+	}
 	if a.verdict == Dead {
-		s.mu.Lock()
-		held := r.held
-		s.mu.Unlock()
 		for _, b := range held {
 			b.closeUpstream()
 		}

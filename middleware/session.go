@@ -21,19 +21,18 @@ func (k sessionKey) endpoint() string { return k.scheme + "://" + k.host + k.pat
 
 // session is what is known of one session that is not fenced.
 //
-// Lock order: session.mu before nothing. Transport.mu is never held together
-// with it.
+// Lock order: session.mu before a body's. Transport.mu is never held together
+// with either.
 type session struct {
-	// Immutable.
-	key sessionKey
+	// Immutable. over is closed, by who set dead, when the session is dead and
+	// all that was in flight has returned.
+	key  sessionKey
+	over chan struct{}
 
 	mu sync.Mutex // guards everything below
 
 	// dead != nil: no request of this session may reach the wire any more.
-	// killed != nil == dead != nil by kill: closed when all that was in flight
-	// has returned.
-	dead   *SessionResumptionError
-	killed chan struct{}
+	dead *SessionResumptionError
 
 	flights map[*flight]struct{} // requests on the wire and bodies still open
 	wire    int                  // of these, RoundTrips that have not returned
@@ -47,17 +46,14 @@ type session struct {
 	standalone *stream
 	ended      []*stream
 
-	// An event over MaxEventBytes, and the cursor before it.
-	tooLarge   bool
-	tooLargeAt string
-
 	// Spin control: how long after a Live verdict an empty replay passes.
 	quiet time.Duration
 
 	// The probe that is under way and the one that waits for it to end; and
 	// reconnects on the wire whose replay has not opened yet.
 	running, next *round
-	probing       bool // a goroutine runs rounds
+	probing       bool   // a goroutine runs rounds
+	extra         []byte // messages of the stream that came with a probe's answer
 	opening       int
 	opened        chan struct{} // non-nil while a round gathers; closed at opening == 0
 }
@@ -66,18 +62,60 @@ type session struct {
 // session's mu.
 type stream struct {
 	standalone bool
-	open       int    // bodies that carry it now
-	cursor     string // the id of the last event handed on
-	known      bool   // cursor is known; it may be "", a reset
+	bodies     []*body // that carry it now: the old one may linger when it is resumed
+	opened     int     // bodies so far
+
+	// cursor is the id of the last event handed on, by body number cursorOf. If
+	// known, "" is a reset.
+	cursor   string
+	known    bool
+	cursorOf int
+
+	// An event over MaxEventBytes has come, and the cursor before it.
+	tooLarge   bool
+	tooLargeAt string
 }
 
 const (
 	// maxEndedStreams bounds the resumable streams of which a cursor is kept.
 	maxEndedStreams = 64
-	// maxCursorBytes bounds a cursor that is kept. No server takes a header
-	// that long.
-	maxCursorBytes = 4 << 10
+	// maxCursorBytes bounds a cursor that is kept. The ids of servers are far
+	// shorter.
+	maxCursorBytes = 1 << 10
 )
+
+// openLocked adds a body to the stream.
+func (st *stream) openLocked(b *body) {
+	st.opened++
+	b.n = st.opened
+	st.bodies = append(st.bodies, b)
+}
+
+// closeLocked removes a body and takes over its cursor, unless a later body
+// has left one already.
+func (st *stream) closeLocked(b *body, cursor string, seen bool) {
+	st.bodies = slices.DeleteFunc(st.bodies, func(other *body) bool { return other == b })
+	if !seen || b.n < st.cursorOf {
+		return
+	}
+	st.cursorOf = b.n
+	if st.known = len(cursor) <= maxCursorBytes; !st.known {
+		cursor = ""
+	}
+	st.cursor = cursor
+}
+
+// standsAtLocked reports whether a client of the stream may ask for what comes
+// after cursor. It takes the mu of the stream's bodies.
+func (st *stream) standsAtLocked(cursor string) bool {
+	if st.known && st.cursor == cursor {
+		return true
+	}
+	return slices.ContainsFunc(st.bodies, func(b *body) bool {
+		at, seen := b.handedOn()
+		return seen && at == cursor
+	})
+}
 
 // live records a proof of life that was asked for at the given time.
 func (s *session) live(at time.Time) {
@@ -89,8 +127,8 @@ func (s *session) live(at time.Time) {
 	s.rounds = 0
 }
 
-// streamFor returns the stream that a GET with this cursor resumes, and
-// whether the session's standalone stream was open before. A cursor belongs to
+// streamForLocked returns the stream that a GET with this cursor resumes, nil
+// for a standalone stream that has not been open before. A cursor belongs to
 // one stream (MCP 2025-11-25 basic/transports, resumability), and which one
 // has to be known before a lost one can be put back.
 func (s *session) streamForLocked(cursor string) *stream {
@@ -98,21 +136,24 @@ func (s *session) streamForLocked(cursor string) *stream {
 		return s.standalone
 	}
 	for i, st := range s.ended {
-		if st.cursor == cursor && st.open == 0 {
+		if st.cursor == cursor {
 			s.ended = slices.Delete(s.ended, i, i+1)
 			return st
 		}
 	}
-	if s.standalone == nil || !s.standalone.known || s.standalone.cursor == cursor {
+	if s.standalone == nil || s.standalone.standsAtLocked(cursor) {
 		return s.standalone
 	}
-	return &stream{}
+	// A call's stream that was forgotten, or a client that goes back. Where it
+	// then stands on the standalone stream is not known.
+	s.standalone.cursor, s.standalone.known = "", false
+	return &stream{cursor: cursor, known: true}
 }
 
 // keepLocked remembers a stream, other than the standalone one, that can be
 // resumed.
 func (s *session) keepLocked(st *stream) {
-	if st.standalone || !st.known || st.cursor == "" || slices.Contains(s.ended, st) {
+	if st.standalone || len(st.bodies) > 0 || !st.known || st.cursor == "" || slices.Contains(s.ended, st) {
 		return
 	}
 	if len(s.ended) == maxEndedStreams {
@@ -163,12 +204,12 @@ func (s *session) quietNow(now time.Time) bool {
 	return !s.lastLive.IsZero() && now.Sub(s.lastLive) < max(s.quiet, minQuiet)
 }
 
-// replayed notes whether a replay was empty: while they stay so, a client that
-// spins is probed less and less.
-func (s *session) replayed(events int) {
+// replayed notes whether a replay has ended without any event: while they do,
+// a client that spins is probed less and less.
+func (s *session) replayed(empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if events > 0 {
+	if !empty {
 		s.quiet = 0
 		return
 	}
@@ -183,13 +224,13 @@ func (s *session) leaseExpired(now time.Time, lease time.Duration) bool {
 	return now.Sub(s.lastLive) >= lease
 }
 
-// outgrown records that an event over the limit came after the given cursor
-// and reports whether it had done so before.
-func (s *session) outgrown(cursor string) (again bool) {
+// outgrown records that an event over the limit came after the given cursor of
+// a stream, and reports whether it had done so before.
+func (s *session) outgrown(st *stream, cursor string) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again = s.tooLarge && s.tooLargeAt == cursor
-	s.tooLarge, s.tooLargeAt = true, cursor
+	again = st.tooLarge && st.tooLargeAt == cursor
+	st.tooLarge, st.tooLargeAt = true, cursor
 	return again
 }
 

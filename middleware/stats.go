@@ -15,7 +15,7 @@ type Stats struct {
 	Live            uint64 // reconnects that ended Live
 	Dead            uint64 // sessions that were found dead or declared unusable
 	Ambiguous       uint64 // reconnects that ended without a verdict
-	EmptyReplays    uint64 // replays released that held no event
+	EmptyReplays    uint64 // replays released that ended without any event
 	ReleasedEvents  uint64 // events that were held and then handed on
 	Quarantined     uint64 // events that were held and then discarded
 	Fenced          uint64 // requests refused here

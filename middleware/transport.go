@@ -2,8 +2,8 @@ package middleware
 
 import (
 	"bytes"
+	"context"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -113,7 +113,7 @@ func (t *Transport) lookup(k sessionKey) (*session, *SessionResumptionError) {
 }
 
 func (t *Transport) createLocked(k sessionKey) *session {
-	s := &session{key: k, flights: make(map[*flight]struct{})}
+	s := &session{key: k, over: make(chan struct{}), flights: make(map[*flight]struct{})}
 	t.sessions.put(k, s)
 	t.counters.sessions.Add(1)
 	return s
@@ -167,11 +167,10 @@ func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 	post, del := req.Method == http.MethodPost, req.Method == http.MethodDelete
 	switch status := resp.StatusCode; {
 	case (post || del) && (status == http.StatusNotFound || status == http.StatusGone):
-		contentType := resp.Header.Get("Content-Type")
-		discardBody(resp)
+		resp.Body.Close()
 		e := t.kill(s, &SessionResumptionError{
 			SessionID: s.key.id, Phase: PhaseRequest, Verdict: Dead, StatusCode: status,
-			ContentType: contentType, Err: ErrSessionDead,
+			ContentType: contentType(resp), Err: ErrSessionDead,
 		}, f)
 		f.end()
 		return t.terminal(req, e)
@@ -203,9 +202,9 @@ func (t *Transport) stream(f *flight, resp *http.Response) (*http.Response, erro
 		}
 		st = s.standalone
 	}
-	st.open++
-	s.mu.Unlock()
 	b := newBody(f, resp, st)
+	st.openLocked(b)
+	s.mu.Unlock()
 	if !f.carry(b) {
 		b.discard()
 		return nil, f.aborted()
@@ -245,6 +244,9 @@ func initializeWithout(req *http.Request, header string) *http.Request {
 	if req.Method != http.MethodPost || req.Body == nil || req.ContentLength > maxInitializeBytes {
 		return nil
 	}
+	// Its own deadline ends a request that never reaches the wire, too.
+	stop := context.AfterFunc(req.Context(), func() { req.Body.Close() })
+	defer stop()
 	body, err := io.ReadAll(io.LimitReader(req.Body, maxInitializeBytes+1))
 	if err != nil || len(body) > maxInitializeBytes {
 		return nil
@@ -279,9 +281,6 @@ func (t *Transport) amend(s *session, e *SessionResumptionError) {
 		}
 	}))
 }
-
-// jitter is a percentage.
-func (t *Transport) jitter() int { return rand.IntN(100) }
 
 func isCall(req *http.Request) bool { return req.Method == http.MethodPost }
 

@@ -1,0 +1,415 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/revenant-mcp/revenant/middleware"
+)
+
+// stalls is a server whose answers do not end: what they do is in the method
+// of the call, or in the cursor of the GET.
+func (w *world) stalls() {
+	w.post = func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch between(string(body), `"method":"`, `"`) {
+		case "tools/last":
+			gone(rw, r)
+			return
+		case "tools/json":
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, `{"jsonrpc":"2.0","id":41,"res`)
+			_ = http.NewResponseController(rw).Flush()
+		case "tools/sse":
+			startSSE(rw)
+			_, _ = io.WriteString(rw, "id: s1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n")
+			_ = http.NewResponseController(rw).Flush()
+		}
+		<-r.Context().Done()
+	}
+	w.get = func(rw http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Last-Event-ID") {
+		case "waits":
+		case "holds":
+			startSSE(rw)
+			_, _ = io.WriteString(rw, "id: h1\ndata: one\n\nid: h2\ndata: two\n\n")
+			_ = http.NewResponseController(rw).Flush()
+		default:
+			startSSE(rw)
+			_, _ = io.WriteString(rw, "id: g1\ndata: {}\n\n")
+			_ = http.NewResponseController(rw).Flush()
+		}
+		<-r.Context().Done()
+	}
+}
+
+// C07, C73, C74: one 404 ends all that the session has on the wire, each once,
+// and nothing of it is sent again.
+func TestADeathEndsEverythingInFlight(t *testing.T) {
+	for _, by := range []string{"POST", "GET"} {
+		t.Run("by "+by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, middleware.Config{})
+				defer w.close()
+				w.stalls()
+				standalone := follow(w.open(), 64)
+				headers := send(w.transport, w.message(t.Context(), "tools/headers"))
+				var calls []*reader
+				for _, method := range []string{"tools/json", "tools/sse"} {
+					resp, err := w.transport.RoundTrip(w.message(t.Context(), method))
+					if err != nil {
+						t.Fatal(err)
+					}
+					calls = append(calls, follow(resp, 64))
+				}
+				waits := send(w.transport, w.request(t.Context(), "GET", "waits", ""))
+				holds := send(w.transport, w.request(t.Context(), "GET", "holds", ""))
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if headers.returned() || waits.returned() || holds.returned() || standalone.ended() != nil ||
+					calls[0].ended() != nil || calls[1].ended() != nil {
+					t.Fatal("something has ended before the session")
+				}
+				if got := w.count("POST ping"); got != 1 {
+					t.Fatalf("%d probes are under way, want 1", got)
+				}
+
+				var resp *http.Response
+				var err error
+				if by == "POST" {
+					resp, err = w.transport.RoundTrip(w.message(t.Context(), "tools/last"))
+				} else {
+					w.get = gone
+					resp, err = w.reconnect("lost")
+				}
+				e := problem(t, resp, err)
+				if deadErr(t, e); !e.OutcomeUnknown {
+					t.Error("the terminal outcome does not say that something in flight has an unknown outcome")
+				}
+				synctest.Wait()
+
+				if deadErr(t, headers.failure(t)); headers.err == nil || !headers.failure(t).OutcomeUnknown {
+					t.Errorf("call waiting for headers = %v, %v, want an error of unknown outcome", headers.resp, headers.err)
+				}
+				for i, r := range append(calls, standalone) {
+					if e := deadErr(t, r.ended()); !e.OutcomeUnknown || e.SessionID != sid {
+						t.Errorf("body %d ended with %#v, want an unknown outcome", i, e)
+					}
+				}
+				if got, want := calls[1].text()+standalone.text(), "id: s1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\nid: g1\ndata: {}\n\n"; got != want {
+					t.Errorf("streams = %q, want %q", got, want)
+				}
+				for cursor, o := range map[string]*outcome{"waits": waits, "holds": holds} {
+					if !o.returned() {
+						t.Fatalf("reconnect at %q has not returned", cursor)
+					}
+					if e := problem(t, o.resp, o.err); e.LastEventID != cursor || !errors.Is(e, middleware.ErrSessionDead) {
+						t.Errorf("reconnect at %q: error is %#v", cursor, e)
+					}
+				}
+				if e := holds.failure(t); e.QuarantinedEvents != 2 {
+					t.Errorf("%d events quarantined, want 2", e.QuarantinedEvents)
+				}
+				if e := typed(t, w.transport.SessionErr(sid)); e.QuarantinedEvents != 2 || !e.OutcomeUnknown {
+					t.Errorf("SessionErr(%q) = %#v, want 2 quarantined and an unknown outcome", sid, e)
+				}
+				if n := w.kinds(middleware.SessionDead); n != 1 {
+					t.Errorf("session dead was observed %d times, want once", n)
+				}
+				if n := w.transport.Stats().Dead; n != 1 {
+					t.Errorf("Stats().Dead = %d, want 1", n)
+				}
+				for _, what := range []string{"POST tools/headers", "POST tools/json", "POST tools/sse", "POST ping", "GET waits", "GET holds"} {
+					if n := w.count(what); n != 1 {
+						t.Errorf("%q reached the wire %d times, want once", what, n)
+					}
+				}
+				if got := w.transport.Sessions(); len(got) != 0 {
+					t.Errorf("Sessions() = %+v, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// lagging is a Base whose requests and bodies take a while to notice that they
+// have been cancelled or closed. Calls of "tools/last" are answered 404.
+type lagging struct {
+	lag  time.Duration // 0: they notice only when over is closed
+	over chan struct{}
+
+	mu     sync.Mutex
+	bodies map[string]int // POSTs by method
+}
+
+func newLagging(lag time.Duration) *lagging {
+	return &lagging{lag: lag, over: make(chan struct{}), bodies: make(map[string]int)}
+}
+
+// linger returns once the cancelled thing is really over.
+func (l *lagging) linger(cancelled <-chan struct{}) {
+	if l.lag == 0 {
+		<-l.over
+		return
+	}
+	<-cancelled
+	timer := time.NewTimer(l.lag)
+	defer timer.Stop()
+	<-timer.C
+}
+
+func (l *lagging) RoundTrip(req *http.Request) (*http.Response, error) {
+	method := rpcMethod(req)
+	if method != "" {
+		l.mu.Lock()
+		l.bodies[method]++
+		l.mu.Unlock()
+	}
+	contentType := "text/event-stream"
+	switch {
+	case method == "tools/last":
+		return fakeAnswer(req, 404, "text/plain", io.NopCloser(strings.NewReader("no"))), nil
+	case method == "tools/headers" || method == "ping" || req.Header.Get("Last-Event-ID") == "waits":
+		l.linger(req.Context().Done())
+		return nil, req.Context().Err()
+	case method == "tools/json":
+		contentType = "application/json"
+	}
+	return fakeAnswer(req, 200, contentType, &laggingBody{l: l, shut: make(chan struct{})}), nil
+}
+
+type laggingBody struct {
+	l    *lagging
+	once sync.Once
+	shut chan struct{}
+}
+
+func (b *laggingBody) Read([]byte) (int, error) {
+	b.l.linger(b.shut)
+	return 0, errors.New("read on closed body")
+}
+
+func (b *laggingBody) Close() error { b.once.Do(func() { close(b.shut) }); return nil }
+
+// inFlight starts one thing of each kind and returns what ends when it ends.
+var inFlight = map[string]func(*world) (ended func() time.Time){
+	"a call waiting for headers": (*world).startCall,
+	"a call reading JSON":        func(w *world) func() time.Time { return w.startBody("POST", "tools/json") },
+	"a call reading SSE":         func(w *world) func() time.Time { return w.startBody("POST", "tools/sse") },
+	"the standalone stream":      func(w *world) func() time.Time { return w.startBody("GET", "") },
+	"a reconnect being sent":     func(w *world) func() time.Time { return w.startReconnect("waits") },
+	"a reconnect being held":     func(w *world) func() time.Time { return w.startReconnect("holds") },
+}
+
+func (w *world) startCall() func() time.Time {
+	o := send(w.transport, w.message(w.t.Context(), "tools/headers"))
+	return func() time.Time { <-o.done; return o.at }
+}
+
+func (w *world) startBody(method, call string) func() time.Time {
+	w.t.Helper()
+	req := w.request(w.t.Context(), method, "", "")
+	if call != "" {
+		req = w.message(w.t.Context(), call)
+	}
+	resp, err := w.transport.RoundTrip(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := follow(resp, 64)
+	return func() time.Time { <-r.done; return r.at }
+}
+
+func (w *world) startReconnect(cursor string) func() time.Time {
+	o := send(w.transport, w.request(w.t.Context(), "GET", cursor, ""))
+	return func() time.Time { <-o.done; return o.at }
+}
+
+// C75: "has returned": no goroutine that still holds the old id may be about
+// when the client learns that it has to initialize.
+func TestTheTerminalOutcomeWaitsForWhatIsInFlight(t *testing.T) {
+	const lag = 300 * time.Millisecond
+	for name, start := range inFlight {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				base := newLagging(lag)
+				w := newWorld(t, middleware.Config{Base: base})
+				defer w.close()
+				ended := start(w)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				began := time.Now()
+				resp, err := w.transport.RoundTrip(w.message(t.Context(), "tools/last"))
+				at := time.Now()
+				problem(t, resp, err)
+				if other := ended(); at.Before(other) {
+					t.Errorf("the terminal outcome came after %v, want it after the end of %s, %v", at.Sub(began), name, other.Sub(began))
+				}
+			})
+		})
+	}
+}
+
+// A Base that ignores its context and its bodies' Close costs a moment, however
+// much it has on the wire.
+func TestTheTerminalOutcomeIsBoundedOnABaseThatIgnoresItsContext(t *testing.T) {
+	const most = 3 * time.Second
+	for name, start := range inFlight {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				base := newLagging(0)
+				w := newWorld(t, middleware.Config{Base: base, ProbeTimeout: 10 * time.Minute, ProbeBudget: 10 * time.Minute})
+				defer w.close()
+				var ended []func() time.Time
+				for range 8 {
+					ended = append(ended, start(w))
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				began := time.Now()
+				resp, err := w.transport.RoundTrip(w.message(t.Context(), "tools/last"))
+				if took := time.Since(began); took > most {
+					t.Errorf("the terminal outcome took %v, want at most %v", took, most)
+				}
+				problem(t, resp, err)
+				close(base.over)
+				for _, end := range ended {
+					end()
+				}
+				for method, n := range base.bodies {
+					if want := map[string]int{"ping": 1, "tools/last": 1}[method]; want > 0 && n != want {
+						t.Errorf("%q reached the wire %d times, want %d", method, n, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// C75: forty calls that fail within 10 ms are one death.
+func TestParallelRefusalsAreOneDeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, middleware.Config{})
+		defer w.close()
+		const calls = 40
+		w.post = func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			var n int
+			fmt.Sscanf(between(string(body), `"method":"tools/`, `"`), "%d", &n)
+			time.Sleep(30*time.Millisecond + time.Duration(n/4)*time.Millisecond)
+			gone(rw, r)
+		}
+		var outcomes []*outcome
+		for i := range calls {
+			outcomes = append(outcomes, send(w.transport, w.message(t.Context(), fmt.Sprint("tools/", i))))
+		}
+		defer time.Sleep(time.Second) // the server's handlers are to come to their end
+		answered := 0
+		for i, o := range outcomes {
+			e := deadErr(t, o.failure(t))
+			switch {
+			case o.resp != nil:
+				answered++
+				problem(t, o.resp, nil)
+			case !e.OutcomeUnknown:
+				t.Errorf("call %d was cut off with a known outcome: %v", i, e)
+			}
+		}
+		if answered == 0 {
+			t.Error("no call has got the terminal outcome")
+		}
+		if n := w.kinds(middleware.SessionDead); n != 1 {
+			t.Errorf("session dead was observed %d times, want once", n)
+		}
+		for i := range calls {
+			if n := w.count(fmt.Sprint("POST tools/", i)); n != 1 {
+				t.Errorf("call %d reached the wire %d times, want once", i, n)
+			}
+		}
+		if stats := w.transport.Stats(); stats.Dead != 1 || stats.Probes != 0 {
+			t.Errorf("Stats() = %+v, want one dead and no probe", stats)
+		}
+	})
+}
+
+// C74: a call whose answer is a 404 is not sent a second time, nor is any that
+// fails otherwise: only GETs answered 409, 429 or 5xx and the probe are.
+func TestNothingButTheProbeIsSentAgain(t *testing.T) {
+	for _, failure := range []struct {
+		name   string
+		answer func(http.ResponseWriter, *http.Request)
+	}{
+		{"404", gone},
+		{"410", status(410, "", "")},
+		{"409", status(409, "", "")},
+		{"429", status(429, "", "")},
+		{"500", status(500, "", "")},
+		{"503", status(503, "text/plain", "later")},
+		{"cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+	} {
+		t.Run(failure.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				base := &bodies{}
+				w := newWorld(t, middleware.Config{Base: base})
+				base.RoundTripper = w.base
+				defer w.close()
+				w.post, w.get, w.del = failure.answer, failure.answer, failure.answer
+				for _, req := range []*http.Request{
+					w.request(t.Context(), "GET", "", ""), // the first
+					w.message(t.Context(), "tools/call"),
+					w.request(t.Context(), "DELETE", "", ""),
+				} {
+					id := "once-" + req.Method
+					req.Header.Set("Mcp-Session-Id", id)
+					if resp, err := w.transport.RoundTrip(req); err == nil {
+						resp.Body.Close()
+					}
+				}
+				time.Sleep(time.Minute)
+				if got, want := strings.Join(w.requests(), ", "), "GET, POST tools/call, DELETE"; got != want {
+					t.Errorf("on the wire: %q, want %q", got, want)
+				}
+				if len(base.sent) != 1 {
+					t.Errorf("%d POST bodies sent, want 1", len(base.sent))
+				}
+			})
+		})
+	}
+}
+
+// A reconnect that is cut off by its own client is no death for the others.
+func TestOneRequestThatIsCancelledEndsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, middleware.Config{})
+		defer w.close()
+		w.stalls()
+		standalone := follow(w.open(), 64)
+		other := send(w.transport, w.message(t.Context(), "tools/headers"))
+		ctx, cancel := context.WithCancel(t.Context())
+		call := send(w.transport, w.message(ctx, "tools/headers"))
+		synctest.Wait()
+		cancel()
+		<-call.done
+		if !errors.Is(call.err, context.Canceled) {
+			t.Errorf("RoundTrip = %v, want %v", call.err, context.Canceled)
+		}
+		synctest.Wait()
+		if other.returned() || standalone.ended() != nil || w.transport.SessionErr(sid) != nil {
+			t.Errorf("other call ended: %v, stream: %v, session: %v, want none", other.err, standalone.ended(), w.transport.SessionErr(sid))
+		}
+		if got := w.transport.Sessions(); len(got) != 1 || got[0].InFlight != 2 {
+			t.Errorf("Sessions() = %+v, want one with two in flight", got)
+		}
+		w.kill()
+		<-standalone.done
+		<-other.done
+	})
+}
