@@ -1,0 +1,236 @@
+package mcpserver
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+)
+
+var errPurged = errors.New("mcpserver: the session's events were purged")
+
+// eventLog is the event store that mcp-go writes to and replays from. It never
+// asks whether a session lives; it only tells the oracle. It calls nothing of
+// mcp-go's, which holds a stream's lock while it stores or replays.
+type eventLog struct {
+	// Immutable.
+	retention time.Duration // 0: for ever
+	max       int           // of one session
+	sessions  *sessionStore
+	oracle    *Oracle
+	acks      *acks
+	nudge     func() // expire has something to do that it could not know of
+
+	mu      sync.Mutex
+	seq     uint64
+	logs    map[string]*sessionLog // by session
+	order   list.List              // of *entry, the oldest in front; empty if retention is 0
+	emptied []string               // inner sessions whose last event went since expire was called
+}
+
+// sessionLog is the log of one session, all its streams together.
+type sessionLog struct {
+	entries []*entry       // by seq
+	count   map[string]int // of the entries, by inner session
+	purged  bool           // nothing is stored any more
+}
+
+// entry is immutable but for turn, which the log's lock guards.
+type entry struct {
+	seq     uint64
+	id      string // seq in decimal
+	inner   string
+	stream  string
+	message json.RawMessage
+	at      time.Time
+	turn    *list.Element // its place in eventLog.order
+}
+
+// StoreEvent implements [server.EventStore].
+func (l *eventLog) StoreEvent(_ context.Context, inner, stream string, message json.RawMessage) (string, error) {
+	stamp := stampIn(message)
+	id, stored, err := l.store(inner, stream, slices.Clone(message), stamp)
+	if err == nil {
+		l.oracle.tell(stored)
+	}
+	l.acks.answer(stamp.Seq, err)
+	return id, err
+}
+
+func (l *eventLog) store(inner, stream string, message json.RawMessage, stamp Stamp) (string, Record, error) {
+	session := sessionOf(inner)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sl := l.logLocked(session)
+	if sl.purged {
+		return "", Record{}, errPurged
+	}
+	l.seq++
+	e := &entry{
+		seq: l.seq, id: strconv.FormatUint(l.seq, 10),
+		inner: inner, stream: stream, message: message, at: time.Now(),
+	}
+	sl.entries = append(sl.entries, e)
+	sl.count[inner]++
+	if l.retention > 0 {
+		e.turn = l.order.PushBack(e)
+		if l.order.Len() == 1 {
+			l.nudge()
+		}
+	}
+	if len(sl.entries) > l.max {
+		if l.removeLocked(sl, 0); len(l.emptied) > 0 {
+			l.nudge()
+		}
+	}
+	// The oracle hears of it before anybody can read it.
+	return e.id, l.oracle.eventStored(Event{
+		Stamp: stamp, SessionID: session, EventID: e.id, StreamID: stream,
+		At: e.at, SessionAlive: l.sessions.alive(session),
+	}), nil
+}
+
+// removeLocked removes one entry of a session.
+func (l *eventLog) removeLocked(sl *sessionLog, i int) {
+	e := sl.entries[i]
+	if e.turn != nil {
+		l.order.Remove(e.turn)
+		e.turn = nil
+	}
+	if i == 0 { // The usual case, without a move of all the others.
+		sl.entries[0] = nil
+		sl.entries = sl.entries[1:]
+	} else {
+		sl.entries = slices.Delete(sl.entries, i, i+1)
+	}
+	if sl.count[e.inner]--; sl.count[e.inner] == 0 {
+		delete(sl.count, e.inner)
+		l.emptied = append(l.emptied, e.inner)
+	}
+}
+
+// ReplayEventsAfter implements [server.EventStore].
+func (l *eventLog) ReplayEventsAfter(_ context.Context, inner, cursor string, send func(string, json.RawMessage) error) (string, error) {
+	from, after := l.after(sessionOf(inner), cursor)
+	if from == nil || from.inner != inner {
+		return "", fmt.Errorf("mcpserver: cursor %q: %w", cursor, server.ErrUnknownEventID)
+	}
+	for _, e := range after {
+		if err := send(e.id, e.message); err != nil {
+			return "", err
+		}
+	}
+	return from.stream, nil
+}
+
+// after returns the event that the cursor names and those that followed it on
+// its stream, or nil if the log does not have it.
+func (l *eventLog) after(session, cursor string) (from *entry, after []*entry) {
+	seq, err := strconv.ParseUint(cursor, 10, 64)
+	if err != nil {
+		return nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sl := l.logs[session]
+	if sl == nil {
+		return nil, nil
+	}
+	i, ok := slices.BinarySearchFunc(sl.entries, seq, func(e *entry, seq uint64) int { return cmp.Compare(e.seq, seq) })
+	if !ok || sl.entries[i].id != cursor || l.forgottenLocked(sl.entries[i], time.Now()) {
+		return nil, nil
+	}
+	from = sl.entries[i]
+	for _, e := range sl.entries[i+1:] {
+		if e.stream == from.stream {
+			after = append(after, e)
+		}
+	}
+	return from, after
+}
+
+func (l *eventLog) forgottenLocked(e *entry, now time.Time) bool {
+	return l.retention > 0 && now.Sub(e.at) >= l.retention
+}
+
+// PurgeSession implements [server.EventStore]. The session whose standalone
+// stream is purged gets no more events on any stream.
+func (l *eventLog) PurgeSession(_ context.Context, inner string) error {
+	session := sessionOf(inner)
+	whole := inner == session
+	l.mu.Lock()
+	sl := l.logLocked(session)
+	sl.purged = sl.purged || whole
+	for i := len(sl.entries) - 1; i >= 0; i-- {
+		if sl.entries[i].inner == inner {
+			l.removeLocked(sl, i)
+		}
+	}
+	l.mu.Unlock()
+	if whole {
+		l.acks.abandon(session)
+	}
+	return nil
+}
+
+func (l *eventLog) logLocked(session string) *sessionLog {
+	sl := l.logs[session]
+	if sl == nil {
+		sl = &sessionLog{count: make(map[string]int)}
+		l.logs[session] = sl
+	}
+	return sl
+}
+
+// has is whether any event of an inner session is left.
+func (l *eventLog) has(inner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sl := l.logs[sessionOf(inner)]
+	return sl != nil && sl.count[inner] > 0
+}
+
+// forget drops what is known of a session that has no events.
+func (l *eventLog) forget(session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if sl := l.logs[session]; sl != nil && len(sl.entries) == 0 {
+		delete(l.logs, session)
+	}
+}
+
+// expire removes the events that are kept no longer. It returns the inner
+// sessions that have lost their last one since the call before.
+func (l *eventLog) expire() (emptied []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for f := l.order.Front(); f != nil; f = l.order.Front() {
+		e := f.Value.(*entry)
+		if !l.forgottenLocked(e, now) {
+			break
+		}
+		// The oldest of all sessions is the oldest of its own.
+		l.removeLocked(l.logs[sessionOf(e.inner)], 0)
+	}
+	emptied, l.emptied = l.emptied, nil
+	return emptied
+}
+
+// next is when expire will have something to do, or the zero Time.
+func (l *eventLog) next() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.order.Front(); f != nil {
+		return f.Value.(*entry).at.Add(l.retention)
+	}
+	return time.Time{}
+}
