@@ -2,11 +2,9 @@ package middleware
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/revenant-mcp/revenant/middleware/internal/sse"
 )
@@ -66,64 +64,6 @@ func newBody(f *flight, resp *http.Response, st *stream) *body {
 	}
 }
 
-// hold starts to read the replay, up to Config.MaxHeldBytes of it.
-func (b *body) hold() {
-	b.cond = sync.NewCond(&b.mu)
-	b.pumping = true
-	b.settled = make(chan struct{})
-	b.pumped = make(chan struct{})
-	go b.pump()
-}
-
-const pumpBytes = 2 << 10
-
-func (b *body) pump() {
-	defer close(b.pumped)
-	chunk := make([]byte, pumpBytes)
-	b.mu.Lock()
-	defer func() {
-		b.pumping = false
-		b.settleLocked()
-		b.cond.Broadcast()
-		b.mu.Unlock()
-	}()
-	for {
-		for len(b.buf) >= b.f.t.cfg.MaxHeldBytes && !b.released && b.failed == nil {
-			b.cond.Wait()
-		}
-		if b.released || b.failed != nil || b.end != nil {
-			return
-		}
-		room := b.f.t.cfg.MaxHeldBytes - len(b.buf)
-		b.mu.Unlock()
-		n, err := b.up.Read(chunk[:min(room, len(chunk))])
-		b.mu.Lock()
-		b.buf = append(b.buf, chunk[:n]...)
-		if b.released {
-			// No verdict was asked for on behalf of these bytes: the reader
-			// takes them as it takes what it reads itself.
-			b.late, b.lateN, b.lateErr = true, n, err
-			return
-		}
-		b.scanLocked(n)
-		if err != nil {
-			b.endLocked(err)
-		}
-		if b.events > 0 {
-			b.settleLocked()
-		}
-		b.cond.Broadcast()
-	}
-}
-
-func (b *body) settleLocked() {
-	select {
-	case <-b.settled:
-	default:
-		close(b.settled)
-	}
-}
-
 // scanLocked finds the ends of events in the last n bytes of buf. proven
 // reports whether one of them proves that the session lives.
 func (b *body) scanLocked(n int) (proven bool) {
@@ -178,86 +118,6 @@ func (b *body) endLocked(err error) {
 		b.end = io.ErrUnexpectedEOF
 	} else if err == io.EOF {
 		b.whole = len(b.buf)
-	}
-}
-
-// release lets the client have what is held, and extra after it, and
-// everything that follows.
-func (b *body) release(extra []byte) (events, size int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	events, size = b.events, b.whole
-	if len(extra) > 0 {
-		b.insertLocked(extra)
-	}
-	b.released = true
-	b.cond.Broadcast()
-	return events, size
-}
-
-// emptyWithin reports whether the replay has ended with nothing held, waiting
-// no longer than d for it to say so.
-func (b *body) emptyWithin(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-b.settled:
-	case <-timer.C:
-	case <-b.f.client.Context().Done():
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failed == nil && b.end != nil && b.events == 0 && b.whole == len(b.buf)
-}
-
-// catchUp waits until what has arrived of the replay is held, as far as can be
-// told, so that a quarantine says what there was. It is for outcomes that are
-// in no hurry.
-func (b *body) catchUp(ctx context.Context) {
-	held := -1
-	for waited := time.Duration(0); waited < catchUpTimeout; waited += catchUpStep {
-		b.mu.Lock()
-		more, over := len(b.buf) != held, !b.pumping
-		held = len(b.buf)
-		b.mu.Unlock()
-		if over || !more && held > 0 || !sleep(ctx, catchUpStep) {
-			return
-		}
-	}
-}
-
-const (
-	catchUpStep    = 2 * time.Millisecond
-	catchUpTimeout = 20 * time.Millisecond
-)
-
-// discard gives up what is held, and waits until nothing reads upstream any
-// more.
-func (b *body) discard() (records []QuarantinedEvent, events, size int) {
-	b.closeUpstream()
-	b.mu.Lock()
-	if b.failed == nil {
-		b.failed = errClosed
-	}
-	b.cond.Broadcast()
-	held := b.buf[:b.whole]
-	events, size = b.events, len(b.buf)
-	b.mu.Unlock()
-	b.join()
-	b.finish()
-	return quarantineRecords(held), events, size
-}
-
-// join waits until the pump has ended, which closing its upstream makes it do.
-func (b *body) join() {
-	if b.pumped == nil {
-		return
-	}
-	timer := time.NewTimer(abortTimeout)
-	defer timer.Stop()
-	select {
-	case <-b.pumped:
-	case <-timer.C:
 	}
 }
 
@@ -503,29 +363,4 @@ func (b *body) finish() {
 	s.keepLocked(st)
 	s.mu.Unlock()
 	b.f.end()
-}
-
-// handedOn is handedOnLocked for who does not hold mu.
-func (b *body) handedOn() (cursor string, seen bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.handedOnLocked()
-}
-
-// handedOnLocked returns the id of the last event that the client has read to
-// its end. What was scanned may be ahead of that: a cursor from there would
-// make a reconnect skip events.
-func (b *body) handedOnLocked() (cursor string, seen bool) {
-	if b.pumping || b.off < b.whole || (b.cond != nil && !b.released) {
-		var sp sse.Splitter
-		for part := b.buf[:b.off]; len(part) > 0; {
-			n, _, _ := sp.Next(part)
-			part = part[n:]
-		}
-		if cursor, seen = sp.LastEventID(); seen {
-			return cursor, true
-		}
-		return b.before, b.seen
-	}
-	return b.splitter.LastEventID()
 }

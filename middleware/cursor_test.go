@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,12 +214,19 @@ func TestUndecidedAnswerRepeatsTheRestoredCursor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, middleware.Config{})
 				defer w.close()
-				w.post = tc.probe
+				var well atomic.Bool
+				w.post = func(rw http.ResponseWriter, r *http.Request) {
+					if well.Load() {
+						alive(rw, r)
+					} else {
+						tc.probe(rw, r)
+					}
+				}
 				w.get = byCursor(map[string]http.HandlerFunc{"": sseAnswer(notification("a:17", "a")), "a:17": inTurn(tc.get, tc.get, sseAnswer(replayed))})
 				w.readAll(t, "")
 				isAmbiguous(t, w.resume(t, ""), "a:17")
 				isAmbiguous(t, w.resume(t, ""), "a:17") // and a client that loses it again
-				w.post = alive
+				well.Store(true)
 				isUntouched(t, w.resume(t, "a:17"), 200, replayed)
 				w.wantGETs(t, "", "a:17", "a:17", "a:17")
 			})
@@ -297,6 +305,24 @@ func TestCursorOfACallIsNeverPutBack(t *testing.T) {
 			w.readAll(t, "c1-2")
 			w.readAll(t, "")
 			w.wantGETs(t, "", "c1-2", "")
+		})
+	})
+	t.Run("resumed before the broken body is closed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newCallWorld(t, standalone)
+			defer w.close()
+			w.readAll(t, "")
+			events := "id: c1-1\ndata: \n\n" + notification("c1-2", "progress")
+			ping := w.post
+			w.post = byMethod(map[string]http.HandlerFunc{"tools/call": openSSE(events), "": ping})
+			resp := must(t, func() (*http.Response, error) { return w.call("tools/call") })
+			if _, err := io.ReadFull(resp.Body, make([]byte, len(events))); err != nil {
+				t.Fatal(err)
+			}
+			w.readAll(t, "c1-2")
+			resp.Body.Close()
+			w.readAll(t, "")
+			w.wantGETs(t, "", "c1-2", "std-4")
 		})
 	})
 	t.Run("undecided and resumed", func(t *testing.T) {

@@ -2,10 +2,7 @@ package middleware
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -135,117 +132,6 @@ func (f *flight) pass(resp *http.Response, keep *proof) (*http.Response, error) 
 	}
 	resp.Body = &f.plain
 	return resp, nil
-}
-
-// plainBody passes bytes through and notices the end.
-type plainBody struct {
-	f     *flight
-	up    io.ReadCloser
-	proof *proof // nil: nobody asks what the body says
-	reads reads
-}
-
-func (b *plainBody) Read(p []byte) (int, error) {
-	b.reads.begin()
-	n, err := b.up.Read(p)
-	b.reads.end()
-	if b.proof != nil {
-		b.proof.write(p[:n])
-	}
-	if err == nil {
-		return n, nil
-	}
-	if dead := b.f.aborted(); dead != nil {
-		n, err = 0, dead
-	} else if err == io.EOF && b.proof != nil {
-		b.proof.check(b.f)
-	}
-	b.f.end()
-	return n, err
-}
-
-// Close closes the upstream body. It may be called often.
-func (b *plainBody) Close() error {
-	err := b.up.Close()
-	if b.proof != nil {
-		b.proof.check(b.f) // a JSON decoder stops before the end
-	}
-	b.f.end()
-	return err
-}
-
-func (b *plainBody) fail(error) <-chan struct{} {
-	b.up.Close()
-	b.f.end()
-	return b.reads.drained()
-}
-
-// reads tells when nobody reads a body any more.
-type reads struct {
-	busy atomic.Int32
-	quit atomic.Pointer[chan struct{}] // closed by who takes it out
-}
-
-func (r *reads) begin() { r.busy.Add(1) }
-
-func (r *reads) end() {
-	if r.busy.Add(-1) == 0 && r.quit.Load() != nil {
-		if c := r.quit.Swap(nil); c != nil {
-			close(*c)
-		}
-	}
-}
-
-// drained returns a channel that is closed when the reads under way have
-// returned, nil if there are none. It is called at most once.
-func (r *reads) drained() <-chan struct{} {
-	c := make(chan struct{})
-	r.quit.Store(&c)
-	if r.busy.Load() == 0 {
-		return nil
-	}
-	return c
-}
-
-// proof keeps the beginning of a JSON answer to see whether it proves life.
-type proof struct {
-	mu   sync.Mutex // guards both: Close may come while a Read runs
-	data []byte
-	over bool // too long to be kept, or checked
-}
-
-const maxProofBytes = 64 << 10
-
-func (p *proof) write(b []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over || len(p.data)+len(b) > maxProofBytes {
-		p.over, p.data = true, nil
-		return
-	}
-	p.data = append(p.data, b...)
-}
-
-func (p *proof) check(f *flight) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.over && provesLife(p.data) {
-		f.s.live(f.sent)
-	}
-	p.over, p.data = true, nil
-}
-
-// provesLife reports whether data is the answer to a request of the client's:
-// a response with an id and a result. A 202 proves nothing, and a 200 may have
-// "session not found" inside.
-func provesLife(data []byte) bool {
-	for _, message := range messages(data) {
-		m, ok := parseRPC(message)
-		if ok && m.has("result") && !m.has("method") && m.has("id") && string(m["id"]) != "null" {
-			return true
-		}
-	}
-	return false
 }
 
 func closeBody(req *http.Request) {

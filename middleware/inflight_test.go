@@ -199,22 +199,27 @@ func (b *laggingBody) Read([]byte) (int, error) {
 
 func (b *laggingBody) Close() error { b.once.Do(func() { close(b.shut) }); return nil }
 
-// inFlight starts one thing of each kind and returns what ends when it ends.
-var inFlight = map[string]func(*world) (ended func() time.Time){
+// inFlight starts one thing of each kind, which ends with an error at a time.
+var inFlight = map[string]func(*world) *ending{
 	"a call waiting for headers": (*world).startCall,
-	"a call reading JSON":        func(w *world) func() time.Time { return w.startBody("POST", "tools/json") },
-	"a call reading SSE":         func(w *world) func() time.Time { return w.startBody("POST", "tools/sse") },
-	"the standalone stream":      func(w *world) func() time.Time { return w.startBody("GET", "") },
-	"a reconnect being sent":     func(w *world) func() time.Time { return w.startReconnect("waits") },
-	"a reconnect being held":     func(w *world) func() time.Time { return w.startReconnect("holds") },
+	"a call reading JSON":        func(w *world) *ending { return w.startBody("POST", "tools/json") },
+	"a call reading SSE":         func(w *world) *ending { return w.startBody("POST", "tools/sse") },
+	"the standalone stream":      func(w *world) *ending { return w.startBody("GET", "") },
+	"a reconnect being sent":     func(w *world) *ending { return w.startReconnect("waits") },
+	"a reconnect being held":     func(w *world) *ending { return w.startReconnect("holds") },
 }
 
-func (w *world) startCall() func() time.Time {
+type ending struct {
+	done <-chan struct{}
+	get  func() (time.Time, error) // once done
+}
+
+func (w *world) startCall() *ending {
 	o := send(w.transport, w.message(w.t.Context(), "tools/headers"))
-	return func() time.Time { <-o.done; return o.at }
+	return &ending{o.done, func() (time.Time, error) { return o.at, o.err }}
 }
 
-func (w *world) startBody(method, call string) func() time.Time {
+func (w *world) startBody(method, call string) *ending {
 	w.t.Helper()
 	req := w.request(w.t.Context(), method, "", "")
 	if call != "" {
@@ -225,12 +230,12 @@ func (w *world) startBody(method, call string) func() time.Time {
 		w.t.Fatal(err)
 	}
 	r := follow(resp, 64)
-	return func() time.Time { <-r.done; return r.at }
+	return &ending{r.done, func() (time.Time, error) { return r.at, r.err }}
 }
 
-func (w *world) startReconnect(cursor string) func() time.Time {
+func (w *world) startReconnect(cursor string) *ending {
 	o := send(w.transport, w.request(w.t.Context(), "GET", cursor, ""))
-	return func() time.Time { <-o.done; return o.at }
+	return &ending{o.done, func() (time.Time, error) { return o.at, middleware.ErrorFrom(o.resp) }}
 }
 
 // C75: "has returned": no goroutine that still holds the old id may be about
@@ -243,15 +248,21 @@ func TestTheTerminalOutcomeWaitsForWhatIsInFlight(t *testing.T) {
 				base := newLagging(lag)
 				w := newWorld(t, middleware.Config{Base: base})
 				defer w.close()
-				ended := start(w)
+				one := start(w)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				began := time.Now()
 				resp, err := w.transport.RoundTrip(w.message(t.Context(), "tools/last"))
 				at := time.Now()
 				problem(t, resp, err)
-				if other := ended(); at.Before(other) {
+				<-one.done
+				other, err := one.get()
+				if at.Before(other) {
 					t.Errorf("the terminal outcome came after %v, want it after the end of %s, %v", at.Sub(began), name, other.Sub(began))
+				}
+				// Whatever the Base makes of a cancellation.
+				if e := deadErr(t, err); !e.OutcomeUnknown && strings.HasPrefix(name, "a call") {
+					t.Errorf("%s ended with %#v, want an unknown outcome", name, e)
 				}
 			})
 		})
@@ -268,9 +279,9 @@ func TestTheTerminalOutcomeIsBoundedOnABaseThatIgnoresItsContext(t *testing.T) {
 				base := newLagging(0)
 				w := newWorld(t, middleware.Config{Base: base, ProbeTimeout: 10 * time.Minute, ProbeBudget: 10 * time.Minute})
 				defer w.close()
-				var ended []func() time.Time
+				var all []*ending
 				for range 8 {
-					ended = append(ended, start(w))
+					all = append(all, start(w))
 				}
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -280,9 +291,20 @@ func TestTheTerminalOutcomeIsBoundedOnABaseThatIgnoresItsContext(t *testing.T) {
 					t.Errorf("the terminal outcome took %v, want at most %v", took, most)
 				}
 				problem(t, resp, err)
+				if name == "a reconnect being held" { // which waits for nothing of the Base's
+					time.Sleep(most)
+					synctest.Wait()
+					for _, one := range all {
+						select {
+						case <-one.done:
+						default:
+							t.Errorf("%s has not ended %v after the session", name, most)
+						}
+					}
+				}
 				close(base.over)
-				for _, end := range ended {
-					end()
+				for _, one := range all {
+					<-one.done
 				}
 				for method, n := range base.bodies {
 					if want := map[string]int{"ping": 1, "tools/last": 1}[method]; want > 0 && n != want {

@@ -154,6 +154,7 @@ func TestProofOfLifeStartsTheCountAgain(t *testing.T) {
 		"accepted, with result": {rpcAnswerCode(202, "application/json", `{"jsonrpc":"2.0","id":$id,"result":{}}`), false},
 		"error inside":          {rpcAnswer("application/json", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32600,"message":"Invalid session"}}`), false},
 		"error of nobody":       {rpcAnswer("application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Session not found"}}`), false},
+		"result of nobody":      {rpcAnswer("application/json", `{"jsonrpc":"2.0","id":null,"result":{}}`), false},
 		"error inside, SSE":     {rpcAnswer("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32600,\"message\":\"no \\\"result\\\"\"}}\n\n"), false},
 		"only notifications":    {rpcAnswer("text/event-stream", notification("q1", `\"result\"`)), false},
 		"page":                  {status(200, "text/html", `{"jsonrpc":"2.0","id":7,"result":{}}`), false},

@@ -1,9 +1,8 @@
 package middleware
 
 import (
+	"sync"
 	"time"
-
-	"github.com/revenant-mcp/revenant/middleware/internal/sse"
 )
 
 // wantsProof reports whether an ordinary answer has to be looked at for a
@@ -56,57 +55,61 @@ func (b *body) renew(events int) error {
 	return dead
 }
 
-// insertLocked puts events of the stream behind those that are whole.
-func (b *body) insertLocked(extra []byte) {
-	rest := append([]byte(nil), b.buf[b.whole:]...)
-	b.buf = append(append(b.buf[:b.whole], extra...), rest...)
-	b.whole += len(extra)
+// leaseExpired reports whether the last proof of life is too old to let an
+// event through.
+func (s *session) leaseExpired(now time.Time, lease time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Sub(s.lastLive) >= lease
 }
 
-// refuse is called when the client reaches an event over the limit. A second
-// time at the same cursor it ends the session: reconnecting would meet the
-// same event for ever.
-func (b *body) refuse() error {
-	b.mu.Lock()
-	err := b.end.(*SessionResumptionError)
-	cursor, seen := b.handedOnLocked()
-	b.mu.Unlock()
-	if !seen {
-		cursor = err.LastEventID
+// live records a proof of life that was asked for at the given time.
+func (s *session) live(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.After(s.lastLive) {
+		s.lastLive = at
 	}
-	if b.f.s.outgrown(b.st, cursor) {
-		b.up.Close()
-		return b.f.t.kill(b.f.s, err, b.f)
-	}
-	return err
+	s.rounds = 0
 }
 
-// quarantineRecords says what whole events were.
-func quarantineRecords(held []byte) []QuarantinedEvent {
-	var records []QuarantinedEvent
-	var splitter sse.Splitter
-	for start, at := 0, 0; at < len(held) && len(records) < MaxQuarantineRecords; {
-		n, kind, _ := splitter.Next(held[at:])
-		at += n
-		if kind == sse.EventEnd && sse.HasData(held[start:at]) {
-			records = append(records, quarantineRecord(held[start:at]))
+// proof keeps the beginning of a JSON answer to see whether it proves life.
+type proof struct {
+	mu   sync.Mutex // guards both: Close may come while a Read runs
+	data []byte
+	over bool // too long to be kept, or checked
+}
+
+const maxProofBytes = 64 << 10
+
+func (p *proof) write(b []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || len(p.data)+len(b) > maxProofBytes {
+		p.over, p.data = true, nil
+		return
+	}
+	p.data = append(p.data, b...)
+}
+
+func (p *proof) check(f *flight) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over && provesLife(p.data) {
+		f.s.live(f.sent)
+	}
+	p.over, p.data = true, nil
+}
+
+// provesLife reports whether data is the answer to a request of the client's:
+// a response with an id and a result. A 202 proves nothing, and a 200 may have
+// "session not found" inside.
+func provesLife(data []byte) bool {
+	for _, message := range messages(data) {
+		m, ok := parseRPC(message)
+		if ok && m.has("result") && !m.has("method") && m.has("id") && string(m["id"]) != "null" {
+			return true
 		}
-		if kind != sse.None {
-			start = at
-		}
 	}
-	return records
-}
-
-// maxRecordBytes bounds each string of a record.
-const maxRecordBytes = 128
-
-func quarantineRecord(block []byte) QuarantinedEvent {
-	event := sse.Parse(block)
-	record := QuarantinedEvent{EventID: clip(event.ID), Bytes: len(block)}
-	if m, ok := parseRPC(event.Data); ok {
-		record.Method = clip(unquote(m["method"]))
-		record.RequestID = clip(string(m["id"]))
-	}
-	return record
+	return false
 }

@@ -1,0 +1,152 @@
+package middleware
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// hold starts to read the replay, up to Config.MaxHeldBytes of it.
+func (b *body) hold() {
+	b.cond = sync.NewCond(&b.mu)
+	b.pumping = true
+	b.settled = make(chan struct{})
+	b.pumped = make(chan struct{})
+	go b.pump()
+}
+
+const pumpBytes = 2 << 10
+
+func (b *body) pump() {
+	defer close(b.pumped)
+	chunk := make([]byte, pumpBytes)
+	b.mu.Lock()
+	defer func() {
+		b.pumping = false
+		b.settleLocked()
+		b.cond.Broadcast()
+		b.mu.Unlock()
+	}()
+	for {
+		for len(b.buf) >= b.f.t.cfg.MaxHeldBytes && !b.released && b.failed == nil {
+			b.cond.Wait()
+		}
+		if b.released || b.failed != nil || b.end != nil {
+			return
+		}
+		room := b.f.t.cfg.MaxHeldBytes - len(b.buf)
+		b.mu.Unlock()
+		n, err := b.up.Read(chunk[:min(room, len(chunk))])
+		b.mu.Lock()
+		b.buf = append(b.buf, chunk[:n]...)
+		if b.released {
+			// No verdict was asked for on behalf of these bytes: the reader
+			// takes them as it takes what it reads itself.
+			b.late, b.lateN, b.lateErr = true, n, err
+			return
+		}
+		b.scanLocked(n)
+		if err != nil {
+			b.endLocked(err)
+		}
+		if b.events > 0 {
+			b.settleLocked()
+		}
+		b.cond.Broadcast()
+	}
+}
+
+func (b *body) settleLocked() {
+	select {
+	case <-b.settled:
+	default:
+		close(b.settled)
+	}
+}
+
+// emptyWithin reports whether the replay has ended with nothing held, waiting
+// no longer than d for it to say so.
+func (b *body) emptyWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-b.settled:
+	case <-timer.C:
+	case <-b.f.client.Context().Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed == nil && b.end != nil && b.events == 0 && b.whole == len(b.buf)
+}
+
+// release lets the client have what is held, and extra after it, and
+// everything that follows.
+func (b *body) release(extra []byte) (events, size int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	events, size = b.events, b.whole
+	if len(extra) > 0 {
+		b.insertLocked(extra)
+	}
+	b.released = true
+	b.cond.Broadcast()
+	return events, size
+}
+
+// insertLocked puts events of the stream behind those that are whole.
+func (b *body) insertLocked(extra []byte) {
+	rest := append([]byte(nil), b.buf[b.whole:]...)
+	b.buf = append(append(b.buf[:b.whole], extra...), rest...)
+	b.whole += len(extra)
+}
+
+// catchUp waits until what has arrived of the replay is held, as far as can be
+// told, so that a quarantine says what there was. It is for outcomes that are
+// in no hurry.
+func (b *body) catchUp(ctx context.Context) {
+	held := -1
+	for waited := time.Duration(0); waited < catchUpTimeout; waited += catchUpStep {
+		b.mu.Lock()
+		more, over := len(b.buf) != held, !b.pumping
+		held = len(b.buf)
+		b.mu.Unlock()
+		if over || !more && held > 0 || !sleep(ctx, catchUpStep) {
+			return
+		}
+	}
+}
+
+const (
+	catchUpStep    = 2 * time.Millisecond
+	catchUpTimeout = 20 * time.Millisecond
+)
+
+// discard gives up what is held, and waits until nothing reads upstream any
+// more.
+func (b *body) discard() (records []QuarantinedEvent, events, size int) {
+	b.closeUpstream()
+	b.mu.Lock()
+	if b.failed == nil {
+		b.failed = errClosed
+	}
+	b.cond.Broadcast()
+	held := b.buf[:b.whole]
+	events, size = b.events, len(b.buf)
+	b.mu.Unlock()
+	b.join()
+	b.finish()
+	return quarantineRecords(held), events, size
+}
+
+// join waits until the pump has ended, which closing its upstream makes it do.
+func (b *body) join() {
+	if b.pumped == nil {
+		return
+	}
+	timer := time.NewTimer(abortTimeout)
+	defer timer.Stop()
+	select {
+	case <-b.pumped:
+	case <-timer.C:
+	}
+}
