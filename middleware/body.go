@@ -116,8 +116,6 @@ func (b *body) endLocked(err error) {
 		b.end = dead
 	} else if err == io.EOF && b.splitter.Torn() {
 		b.end = io.ErrUnexpectedEOF
-	} else if err == io.EOF {
-		b.whole = len(b.buf)
 	}
 }
 
@@ -134,6 +132,8 @@ func (b *body) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	b.reads.begin()
+	defer b.reads.end()
 	b.mu.Lock()
 	for {
 		switch {
@@ -149,6 +149,8 @@ func (b *body) Read(p []byte) (int, error) {
 			}
 			b.mu.Unlock()
 			return n, nil
+		case b.end == io.EOF && b.whole < len(b.buf):
+			b.whole = len(b.buf) // a comment without its line end
 		case b.end != nil:
 			err := b.end
 			tooLarge := b.tooLarge
@@ -181,9 +183,7 @@ func (b *body) pull(p []byte) (int, error) {
 	if exact || b.late || len(b.buf) > 0 || len(p) < b.ahead {
 		return 0, b.fill(exact)
 	}
-	b.reads.begin()
 	n, err := b.up.Read(p)
-	b.reads.end()
 	b.adapt(n, len(p))
 
 	b.mu.Lock()
@@ -279,9 +279,7 @@ func (b *body) readAhead() (int, error) {
 		buf = append(make([]byte, 0, max(len(buf)+room, 2*len(buf))), buf...)
 	}
 	room = min(cap(buf)-len(buf), room)
-	b.reads.begin()
 	n, err := b.up.Read(buf[len(buf) : len(buf)+room])
-	b.reads.end()
 	b.adapt(n, room)
 	b.mu.Lock()
 	b.buf = buf[:len(buf)+n]
@@ -315,7 +313,8 @@ func (b *body) Close() error {
 func (b *body) fail(err error) <-chan struct{} {
 	b.shut(err)
 	if b.pumped != nil {
-		// The reader waits for the pump, or comes after it.
+		// While a replay is held nobody reads it, and later the reader waits
+		// for the pump or comes after it.
 		select {
 		case <-b.pumped:
 		default:

@@ -340,6 +340,30 @@ func TestCursorOfACallIsNeverPutBack(t *testing.T) {
 			w.wantGETs(t, "", "c1-2", "c1-2", "std-4")
 		})
 	})
+	for name, first := range map[string]http.HandlerFunc{
+		"not opened and resumed": status(200, "text/html", "<p>"),
+		"refused and resumed":    status(401, "text/plain", "who"),
+		"broken and resumed":     breaksOffAtOnce,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newCallWorld(t, standalone)
+				defer w.close()
+				w.base.DisableKeepAlives = true // or net/http itself repeats a GET that breaks
+				w.get = byCursor(map[string]http.HandlerFunc{
+					"": standalone, "c1-2": inTurn(first, sseAnswer(heartbeat)), "std-4": sseAnswer(heartbeat),
+				})
+				w.readAll(t, "")
+				w.callAll(t, "tools/call")
+				if resp, err := w.reconnect("c1-2"); err == nil {
+					read(t, resp)
+				}
+				w.readAll(t, "c1-2")
+				w.readAll(t, "")
+				w.wantGETs(t, "", "c1-2", "c1-2", "std-4")
+			})
+		})
+	}
 }
 
 // The standalone stream of one session is nobody else's.
@@ -692,20 +716,22 @@ func TestCursorOfABodyThatIsClosedLateIsNotPutBack(t *testing.T) {
 	})
 }
 
-// The end of a stream by the client's own Close counts as an end.
+// Only what has ended is resumed; the client's own Close counts as an end.
 func TestCursorIsPutBackOnceTheStreamIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, middleware.Config{})
 		defer w.close()
-		w.get, w.post = inTurn(openSSE(notification("m1", "a")), sseAnswer(heartbeat)), alive
-		first := w.resume(t, "")
-		event := make([]byte, len(notification("m1", "a")))
-		if _, err := io.ReadFull(first.Body, event); err != nil {
+		w.get = inTurn(sseAnswer(notification("m0", "z")), openSSE(heartbeat, notification("m1", "a")), sseAnswer(heartbeat))
+		w.post = after(time.Millisecond, alive)
+		w.readAll(t, "")
+		first := w.resume(t, "m0")
+		w.readAll(t, "") // nothing of it has been read, and it is open
+		if _, err := io.ReadFull(first.Body, make([]byte, len(heartbeat+notification("m1", "a")))); err != nil {
 			t.Fatal(err)
 		}
 		w.readAll(t, "")
 		first.Body.Close()
 		w.readAll(t, "")
-		w.wantGETs(t, "", "", "m1")
+		w.wantGETs(t, "", "m0", "", "", "m1")
 	})
 }

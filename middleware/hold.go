@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 )
@@ -76,7 +77,7 @@ func (b *body) emptyWithin(d time.Duration) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.failed == nil && b.end != nil && b.events == 0 && b.whole == len(b.buf)
+	return b.failed == nil && b.end != nil && b.events == 0 && (b.end == io.EOF || b.whole == len(b.buf))
 }
 
 // release lets the client have what is held, and extra after it, and
@@ -100,17 +101,20 @@ func (b *body) insertLocked(extra []byte) {
 	b.whole += len(extra)
 }
 
-// catchUp waits until what has arrived of the replay is held, as far as can be
-// told, so that a quarantine says what there was. It is for outcomes that are
-// in no hurry.
-func (b *body) catchUp(ctx context.Context) {
-	held := -1
+// catchUp waits until what has arrived of some replays is held, as far as can
+// be told, so that a quarantine says what there was. It is for outcomes that
+// are in no hurry.
+func catchUp(ctx context.Context, replays []*body) {
+	held := make([]int, len(replays))
 	for waited := time.Duration(0); waited < catchUpTimeout; waited += catchUpStep {
-		b.mu.Lock()
-		more, over := len(b.buf) != held, !b.pumping
-		held = len(b.buf)
-		b.mu.Unlock()
-		if over || !more && held > 0 || !sleep(ctx, catchUpStep) {
+		busy := false
+		for i, b := range replays {
+			b.mu.Lock()
+			busy = busy || b.pumping && (len(b.buf) != held[i] || held[i] == 0)
+			held[i] = len(b.buf)
+			b.mu.Unlock()
+		}
+		if !busy || !sleep(ctx, catchUpStep) {
 			return
 		}
 	}

@@ -1,24 +1,30 @@
 package middleware
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // abortTimeout bounds how long a terminal outcome waits for what a dead
 // session still has in flight. A Base that honours its context needs next to
 // nothing of it.
 const abortTimeout = time.Second
 
-// kill ends a session. In this order: it is fenced, what is in flight is
-// cancelled, and that has returned, so that nothing that still holds the old
-// id can collide with the initialize to come. Only one reason stands: kill
+// kill ends a session. In this order: it is fenced, the replays that it holds
+// are closed, what is in flight is cancelled, and that has returned, so that
+// nothing that still holds the old id can collide with the initialize to come. Only one reason stands: kill
 // returns it, which is not e where another came first. The caller has closed
-// the upstream body that told it, and is not itself on the wire. self is its
-// flight, nil for none, which is left to it.
-func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight) *SessionResumptionError {
+// the upstream body that told it, and is not itself on the wire: it is the
+// flight self, or the round by on behalf of those that have joined it, the
+// other being nil. These are left to themselves.
+func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight, by *round) *SessionResumptionError {
 	s.mu.Lock()
 	if s.dead != nil {
 		dead := s.dead
 		s.mu.Unlock()
-		<-s.over
+		if by == nil { // who came first waits for rounds
+			<-s.over
+		}
 		return dead
 	}
 	var victims []*flight
@@ -27,12 +33,15 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight) *S
 		if f == self {
 			continue
 		}
+		if isCall(f.req) {
+			e.OutcomeUnknown = true
+		}
+		if by != nil && slices.Contains(by.flights, f) {
+			continue
+		}
 		victims = append(victims, f)
 		if f.body != nil {
 			bodies = append(bodies, f.body)
-		}
-		if isCall(f.req) {
-			e.OutcomeUnknown = true
 		}
 	}
 	s.dead = e
@@ -43,6 +52,13 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight) *S
 	s.mu.Unlock()
 
 	t.fence(s, e)
+	if by != nil {
+		// The fence is up; what is behind it may still be recorded.
+		catchUp(by.ctx, by.held)
+		for _, b := range by.held {
+			b.closeUpstream()
+		}
+	}
 	// Whoever was in flight cannot know what became of it.
 	lost := e.with(func(e *SessionResumptionError) {
 		e.OutcomeUnknown, e.Quarantined, e.QuarantinedEvents = true, nil, 0
@@ -50,12 +66,14 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight) *S
 	for _, f := range victims {
 		f.cancel(lost)
 	}
-	for _, r := range []*round{running, next} {
-		if r != nil {
-			r.cancel()
-		}
+	returned := make([]<-chan struct{}, 0, len(bodies)+2)
+	if next != nil {
+		next.cancel()
 	}
-	returned := make([]<-chan struct{}, 0, len(bodies)+1)
+	if running != nil && running != by {
+		running.cancel()
+		returned = append(returned, running.done)
+	}
 	for _, b := range bodies {
 		returned = append(returned, b.fail(lost))
 	}

@@ -26,7 +26,7 @@ func (b *body) renew(events int) error {
 	a, dead, err := t.verdict(b.f.req.Context(), s, t.join(b.f, nil, nil))
 	switch {
 	case err != nil:
-		b.fail(err)
+		b.shut(err)
 		return err
 	case dead == nil && a.verdict == Live:
 		if len(a.extra) > 0 {
@@ -46,7 +46,7 @@ func (b *body) renew(events int) error {
 	if isCall(b.f.req) && !dead.OutcomeUnknown {
 		dead = dead.with(func(e *SessionResumptionError) { e.OutcomeUnknown = true })
 	}
-	b.fail(dead)
+	b.shut(dead)
 	t.counters.quarantined.Add(uint64(events))
 	t.observe(Event{
 		Kind: Quarantined, SessionID: s.key.id, LastEventID: cursor, Verdict: dead.Verdict,

@@ -225,6 +225,8 @@ func TestWhatRenewsTheLease(t *testing.T) {
 		{"a batch", status(200, "application/json", `[{"jsonrpc":"2.0","id":41,"result":{}},{"jsonrpc":"2.0","id":42,"error":{"code":-32000}}]`), true},
 		{"a batch of errors", status(200, "application/json", `[{"jsonrpc":"2.0","id":41,"error":{"code":-32600}}]`), false},
 		{"202", status(202, "", ""), false},
+		{"202 with a result", status(202, "application/json", `{"jsonrpc":"2.0","id":41,"result":{}}`), false},
+		{"a request with a result", status(200, "application/json", `{"jsonrpc":"2.0","id":41,"method":"ping","result":{}}`), false},
 		{"204", status(204, "", ""), false},
 		{"400 with a result", status(400, "application/json", `{"jsonrpc":"2.0","id":41,"result":{}}`), false},
 		{"an error as JSON", status(200, "application/json", `{"jsonrpc":"2.0","id":41,"error":{"code":-32600,"message":"result"}}`), false},
@@ -334,10 +336,11 @@ func TestABusySessionIsNeverProbed(t *testing.T) {
 	})
 }
 
-// The answer to a call is a stream of the session like any other.
+// The answer to a call is a stream of the session like any other. Where it is
+// not to be had, nobody knows what became of the call.
 func TestAStreamOfACallIsUnderTheLease(t *testing.T) {
-	for _, dead := range []bool{false, true} {
-		t.Run(fmt.Sprintf("dead=%v", dead), func(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{"live": alive, "dead": gone, "ambiguous": status(400, "", "")} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, _, standalone := leased(t, 20*time.Second)
 				defer w.close()
@@ -348,10 +351,7 @@ func TestAStreamOfACallIsUnderTheLease(t *testing.T) {
 					t.Fatal(err)
 				}
 				call := follow(resp, 512)
-				w.post = alive
-				if dead {
-					w.post = gone
-				}
+				w.post = answer
 				f.pieces <- block(1)
 				time.Sleep(21 * time.Second)
 				f.pieces <- block(2)
@@ -359,21 +359,25 @@ func TestAStreamOfACallIsUnderTheLease(t *testing.T) {
 				if n := w.count("POST ping"); n != 1 {
 					t.Errorf("%d probes, want 1", n)
 				}
-				if !dead {
-					if got, want := call.text(), block(1)+block(2); got != want {
-						t.Errorf("stream = %q, want %q", got, want)
-					}
-					call.body.Close()
-					standalone.body.Close()
-					return
+				want := block(1)
+				if name == "live" {
+					want += block(2)
 				}
-				if got, want := call.text(), block(1); got != want {
+				if got := call.text(); got != want {
 					t.Errorf("stream = %q, want %q", got, want)
 				}
-				if e := deadErr(t, call.ended()); !e.OutcomeUnknown {
-					t.Errorf("Read = %#v, want an unknown outcome", e)
+				if name != "live" {
+					if e := typed(t, call.ended()); !e.OutcomeUnknown || errors.Is(e, middleware.ErrSessionDead) != (name == "dead") {
+						t.Errorf("Read = %#v, want an unknown outcome", e)
+					}
 				}
-				deadErr(t, standalone.ended())
+				if name == "dead" {
+					deadErr(t, standalone.ended())
+				} else if err := standalone.ended(); err != nil {
+					t.Errorf("the standalone stream ended with %v, want it to go on", err)
+				}
+				call.body.Close()
+				standalone.body.Close()
 			})
 		})
 	}

@@ -220,9 +220,38 @@ func TestReplayThatOpensDuringAProbe(t *testing.T) {
 				if got := w.requests(); !reflect.DeepEqual(got, tc.want) {
 					t.Errorf("on the wire: %q, want %q", got, tc.want)
 				}
+				if got, want := count(w.observed(), "probe sent"), count(tc.want, "POST ping"); got != want {
+					t.Errorf("the hook was told of %d probes, want %d", got, want)
+				}
 			})
 		})
 	}
+}
+
+// The fence does not wait for what may still come of a replay: nothing does on
+// a stream without a byte.
+func TestDeadVerdictFencesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := make(chan struct{})
+		w := newWorld(t, middleware.Config{Observe: func(e middleware.Event) {
+			if e.Kind == middleware.ProbeAnswered {
+				close(answered)
+			}
+		}})
+		defer w.close()
+		w.get = after(time.Millisecond, openSSE())
+		w.post = byMethod(map[string]http.HandlerFunc{"tools/call": alive, "": gone})
+		results := []<-chan result{w.start(t.Context(), "a-1"), w.start(t.Context(), "b-1"), w.start(t.Context(), "c-1")}
+		<-answered
+		time.Sleep(time.Millisecond)
+		deadErr(t, isTerminal(t, must(t, func() (*http.Response, error) { return w.call("tools/call") })))
+		for _, r := range results {
+			deadErr(t, isTerminal(t, (<-r).must(t)))
+		}
+		if got := w.requests(); count(got, "POST tools/call") != 0 || len(got) != 4 {
+			t.Errorf("on the wire: %q, want 3 GETs and one probe", got)
+		}
+	})
 }
 
 // What one probe brought is handed on once, whoever shared it.
@@ -305,6 +334,29 @@ func TestProbeOutlivesTheClientThatCausedIt(t *testing.T) {
 		synctest.Wait()
 		if got := ended.Load(); got != 2 {
 			t.Errorf("%d probes have ended, want both: nobody waits any more", got)
+		}
+	})
+}
+
+// Who waited for the next probe and left takes nobody along who comes later.
+func TestReconnectAfterOneThatLeftIsProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, middleware.Config{})
+		defer w.close()
+		w.get = opensAfter(map[string]time.Duration{"a-1": 0, "b-1": 0, "c-1": 0})
+		w.post = after(time.Second, alive)
+		first := w.start(t.Context(), "a-1")
+		time.Sleep(100 * time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		second := w.start(ctx, "b-1")
+		time.Sleep(100 * time.Millisecond)
+		cancel()
+		<-second
+		third := w.start(t.Context(), "c-1")
+		readEvent(t, (<-first).must(t), replayOf("a-1"))
+		readEvent(t, (<-third).must(t), replayOf("c-1"))
+		if got, want := w.requests(), []string{"GET a-1", "POST ping", "GET b-1", "GET c-1", "POST ping"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("on the wire: %q, want %q", got, want)
 		}
 	})
 }

@@ -125,7 +125,7 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 				SessionID: f.s.key.id, LastEventID: r.cursor, Phase: PhaseReplay, Verdict: Dead,
 				StatusCode: status, ContentType: a.contentType, Err: ErrSessionDead,
 				Detail: fmt.Sprintf("the reconnect was answered %d", status),
-			}, f)
+			}, f, nil)
 			return nil, a, dead
 
 		case isReplay(resp) && resp.Header.Get("Content-Encoding") != "":
@@ -213,7 +213,6 @@ func (t *Transport) verdict(ctx context.Context, s *session, round *round) (a an
 	dead = s.dead
 	s.mu.Unlock()
 	if dead != nil {
-		<-s.over
 		err = nil
 	} else if err == nil && a.verdict == Live {
 		a.extra = s.takeExtra()
@@ -286,7 +285,7 @@ func (t *Transport) undecided(f *flight, since int, cursor string, a answer) (e 
 	}
 	f.closeBody()
 	e.Detail += fmt.Sprintf(", the last of %d rounds without a verdict", t.cfg.AmbiguousRounds)
-	return t.kill(f.s, e, f), true
+	return t.kill(f.s, e, f, nil), true
 }
 
 func ambiguousError(s *session, cursor string, a answer) *SessionResumptionError {
@@ -303,6 +302,7 @@ func ambiguousError(s *session, cursor string, a answer) *SessionResumptionError
 // over is the terminal outcome of this reconnect.
 func (r *reconnect) over(dead *SessionResumptionError, b *body, held *time.Time) (*http.Response, error) {
 	s := r.f.s
+	<-s.over
 	e := dead.with(func(e *SessionResumptionError) {
 		e.LastEventID = r.cursor
 		if r.st != nil && !r.st.standalone {

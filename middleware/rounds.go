@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -29,7 +30,8 @@ type round struct {
 
 	// Guarded by the session's mu.
 	waiters int
-	held    []*body
+	flights []*flight // that have joined
+	held    []*body   // nobody joins once the round has begun
 
 	done   chan struct{} // closed when answer stands, by probeRounds
 	answer answer
@@ -52,6 +54,7 @@ func (t *Transport) join(f *flight, cookies []string, b *body) *round {
 		}
 	}
 	r.waiters++
+	r.flights = append(r.flights, f)
 	if b != nil {
 		r.held = append(r.held, b)
 	}
@@ -182,20 +185,16 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 			cancel()
 		}
 	}
-	s.mu.Lock()
-	held := r.held
-	s.mu.Unlock()
-	for _, b := range held {
-		b.catchUp(ctx)
-	}
 	if a.verdict == Dead {
-		for _, b := range held {
-			b.closeUpstream()
-		}
 		t.kill(s, &SessionResumptionError{
 			SessionID: s.key.id, LastEventID: r.from.Header.Get(lastEventIDHeader), Phase: PhaseProbe,
 			Verdict: Dead, StatusCode: a.status, ContentType: a.contentType, Err: ErrSessionDead, Detail: a.detail,
-		}, nil)
+		}, nil, r)
+	} else {
+		s.mu.Lock()
+		held := slices.Clone(r.held)
+		s.mu.Unlock()
+		catchUp(ctx, held)
 	}
 	return func() {
 		last()

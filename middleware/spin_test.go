@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -187,6 +188,35 @@ func TestWhatHoldsAnEventIsAlwaysProbed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Also if the event and the end of the replay are read at once.
+func TestAnEventThatComesWithTheEndIsProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := baseFunc(func(req *http.Request) (*http.Response, error) {
+			switch rpcMethod(req) {
+			case "initialize": // which finds the session alive just now
+				resp := fakeAnswer(req, 200, "application/json", http.NoBody)
+				resp.Header.Set("Mcp-Session-Id", sid)
+				return resp, nil
+			case "ping":
+				return fakeAnswer(req, 410, "", http.NoBody), nil
+			}
+			text := strings.NewReader("id: 5\ndata: x\n\n")
+			return fakeAnswer(req, 200, "text/event-stream", io.NopCloser(iotest.DataErrReader(text))), nil
+		})
+		w := newWorld(t, middleware.Config{Base: base})
+		defer w.close()
+		req := w.message(t.Context(), "initialize")
+		req.Header.Del("Mcp-Session-Id")
+		if _, err := w.transport.RoundTrip(req); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := w.reconnect("4")
+		if e := problem(t, resp, err); e.QuarantinedEvents != 1 {
+			t.Errorf("error is %#v, want the event quarantined", e)
+		}
+	})
 }
 
 // An event that was cut off is not an empty replay: it is probed, and then a

@@ -153,7 +153,7 @@ func (b *body) refuse() error {
 	}
 	if b.f.s.outgrown(b.st, cursor) {
 		b.up.Close()
-		return b.f.t.kill(b.f.s, err, b.f)
+		return b.f.t.kill(b.f.s, err, b.f, nil)
 	}
 	return err
 }

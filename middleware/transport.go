@@ -171,7 +171,7 @@ func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 		e := t.kill(s, &SessionResumptionError{
 			SessionID: s.key.id, Phase: PhaseRequest, Verdict: Dead, StatusCode: status,
 			ContentType: contentType(resp), Err: ErrSessionDead,
-		}, f)
+		}, f, nil)
 		f.end()
 		return t.terminal(req, e)
 
@@ -206,8 +206,9 @@ func (t *Transport) stream(f *flight, resp *http.Response) (*http.Response, erro
 	st.openLocked(b)
 	s.mu.Unlock()
 	if !f.carry(b) {
-		b.discard()
-		return nil, f.aborted()
+		dead := f.aborted()
+		b.shut(dead)
+		return nil, dead
 	}
 	resp.Body = b
 	return resp, nil

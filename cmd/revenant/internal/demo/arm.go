@@ -1,0 +1,90 @@
+package demo
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/revenant-mcp/revenant/chaos/lb"
+	"github.com/revenant-mcp/revenant/chaos/mcpserver"
+	"github.com/revenant-mcp/revenant/middleware"
+)
+
+// The names of the arms.
+const (
+	Control   = "control"
+	Protected = "protected"
+)
+
+// arm is one client and all that it talks to.
+type arm struct {
+	name     string
+	server   *mcpserver.Server
+	balancer *lb.LoadBalancer
+	base     *http.Transport
+	guard    *middleware.Transport // nil in the control arm
+	app      *application
+	rec      *recorder
+}
+
+// newArm binds what an arm needs. guarded is whether it has the middleware. It
+// owns the listener if there is no error.
+func newArm(name string, guarded bool, c clock, listener net.Listener) (*arm, error) {
+	a := &arm{name: name, rec: newRecorder()}
+	var err error
+	if a.server, err = mcpserver.New(c.serverConfig(a.rec.server)); err != nil {
+		return nil, err
+	}
+	a.rec.oracle = a.server.Oracle()
+	config := c.balancerConfig(a.server.Addr().String(), a.rec.balancer)
+	config.Listener = listener
+	if a.balancer, err = lb.New(config); err != nil {
+		a.server.Close()
+		return nil, err
+	}
+
+	// A transport of the arm's own, that no proxy setting of the environment
+	// concerns.
+	a.base = &http.Transport{}
+	a.app = &application{endpoint: a.balancer.URL() + "/mcp", client: &http.Client{Transport: a.base}, rec: a.rec}
+	if guarded {
+		if a.guard, err = middleware.New(middleware.Config{Base: a.base, Observe: a.rec.guard}); err != nil {
+			a.close()
+			return nil, err
+		}
+		a.app.client.Transport = a.guard
+		a.app.reason = a.guard.SessionErr
+	}
+	return a, nil
+}
+
+// close frees what newArm has bound, of an arm that is not served.
+func (a *arm) close() {
+	a.balancer.Close()
+	a.server.Close()
+}
+
+// serve runs the server and the load balancer until stop is called, which ends
+// the client first, so that nobody is cut off, and waits for everything. fail
+// is told if one of them cannot go on.
+func (a *arm) serve(fail context.CancelCauseFunc) (stop func()) {
+	var running sync.WaitGroup
+	run := func(f func(context.Context) error) context.CancelFunc {
+		ctx, cancel := context.WithCancel(context.Background())
+		running.Go(func() {
+			if err := f(ctx); err != nil {
+				fail(err)
+			}
+		})
+		return cancel
+	}
+	stopServer, stopBalancer := run(a.server.Run), run(a.balancer.Run)
+	return func() {
+		a.app.stop()
+		a.base.CloseIdleConnections()
+		stopBalancer()
+		stopServer()
+		running.Wait()
+	}
+}

@@ -1,0 +1,521 @@
+package interop_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/revenant-mcp/revenant/middleware"
+)
+
+// This file is the invariants of DESIGN 4.6, checked against the model. Each
+// check names what in the middleware keeps it, found by taking that away and
+// watching the check fail.
+
+// rule is one thing that must hold.
+type rule int
+
+const (
+	noRule rule = iota
+	panics
+	replayWithoutLife
+	noteWithoutLife
+	fencedOnWire
+	stillOnWire
+	notTheServers
+	foreignCursor
+	outOfOrder
+	bytesDiffer
+	eventsLost
+	notesLost
+	wrongEnd
+	liveRefused
+	cursorNotRestored
+	cursorLost
+	leaseExceeded
+	tooSlow
+	firstDelayed
+	readTooSlow
+	leftOpen
+	leftRunning
+	leftInFlight
+	deadCosts
+	heldTooMuch
+)
+
+var rules = map[rule]string{
+	noRule:            "the model is broken",
+	panics:            "the middleware panics",
+	replayWithoutLife: "I1: a replayed event was applied, and no probe that came after the replay had opened was answered as life",
+	noteWithoutLife:   "I1: a message of a probe's answer was applied, and no probe was answered as life",
+	stillOnWire:       "I2: a client was told that its session is over while requests of it were on the wire",
+	fencedOnWire:      "I2: a request of a fenced session has reached the wire",
+	notTheServers:     "I4: the application was handed what the server did not send on this stream",
+	foreignCursor:     "I4: the client was given the cursor of a probe's answer",
+	outOfOrder:        "I4: events of one stream were lost, duplicated or reordered",
+	bytesDiffer:       "I4: the bytes that were handed on are not the server's",
+	eventsLost:        "I4: the body has ended and whole events were not handed on",
+	notesLost:         "I4: a message of a probe's answer was not handed on",
+	wrongEnd:          "I4: the body does not end as the server's did",
+	liveRefused:       "I4: a live session of a healthy server was refused",
+	cursorNotRestored: "I4: the middleware knew the cursor that a client had lost, and it did not reach the server",
+	cursorLost:        "I4: a client without a verdict was not given its cursor back",
+	leaseExceeded:     "I1: an event was applied after the lease on the session had run out",
+	tooSlow:           "I5: a RoundTrip has taken longer than its budget",
+	firstDelayed:      "I5: a request that is not a reconnect was delayed",
+	readTooSlow:       "I5: a Read has taken longer than its budget",
+	leftOpen:          "I6: an upstream body was not closed",
+	leftRunning:       "I6: a goroutine has outlived its request",
+	leftInFlight:      "I6: a request that is over is still kept as in flight",
+	deadCosts:         "I7: a dead session costs the wire more than a GET for a stream and a probe",
+	heldTooMuch:       "I8: more is held than Config allows",
+}
+
+// violation is a rule that was broken; the first one counts.
+type violation struct {
+	rule   rule
+	detail string
+}
+
+// violate notes that a rule was broken. mu is held.
+func (w *world) violate(r rule, format string, args ...any) {
+	detail := fmt.Sprintf(format, args...)
+	w.notef("BROKEN %s: %s", rules[r], detail)
+	if w.found == nil {
+		w.found = &violation{rule: r, detail: detail}
+	}
+}
+
+const (
+	// grace is what may be added to any budget: waitGrace and emptyTimeout of
+	// the middleware.
+	grace = 250 * time.Millisecond
+	// netBuffers is what net/http holds of a stream by itself: 4 KiB of the
+	// client's reader, 4 KiB of the server's writer, 2 KiB of its chunk, and
+	// the chunk sizes between.
+	netBuffers = 12 << 10
+	// maxSpin is for how long after a proof of life an empty replay may pass
+	// without a probe, DESIGN 4.4.
+	maxSpin = 30 * time.Second
+)
+
+// checkApplied is I1: what a reconnect replays reaches the application only
+// after a probe that arrived later than the replay had opened was answered as
+// life. mu is held.
+func (w *world) checkApplied(tr *trip, ev *event) {
+	if ev.s != tr.s || ev.st != nil && ev.st != tr.st {
+		w.violate(notTheServers, "trip %d on %s was handed event %d of %s", tr.n, tr.s.id, ev.n, ev.s.id)
+	}
+	if ev.st == nil {
+		if ev.times++; ev.times > 1 {
+			w.violate(outOfOrder, "note %d was handed on %d times", ev.n, ev.times)
+		}
+		if !tr.s.provenSince(ev.from.arrivedTick - 1) {
+			w.violate(noteWithoutLife, "trip %d was handed note %d", tr.n, ev.n)
+		}
+	} else if tr.reconnect && (tr.ex == nil || !tr.s.provenSince(tr.ex.openedTick)) {
+		w.violate(replayWithoutLife, "trip %d was handed event %d", tr.n, ev.n)
+	}
+	w.checkLease(tr, ev)
+
+	// I4, within one body.
+	last := 0
+	for _, n := range tr.appliedIn[:len(tr.appliedIn)-1] {
+		if n == ev.n {
+			w.violate(outOfOrder, "trip %d was handed event %d twice", tr.n, n)
+		}
+		if w.events[n].st != nil {
+			last = n
+		}
+	}
+	if ev.st != nil && ev.n < last {
+		w.violate(outOfOrder, "trip %d was handed event %d after %d", tr.n, ev.n, last)
+	}
+}
+
+// provenSince reports whether a probe that arrived after the given moment was
+// answered as life.
+func (s *session) provenSince(tick int) bool {
+	for _, p := range s.probed {
+		if p.live && p.arrivedTick > tick {
+			return true
+		}
+	}
+	return false
+}
+
+// checkLease is the lease of DESIGN 4.4: no event goes by that much after the
+// last proof of life, or after the probe that renewed it. mu is held.
+func (w *world) checkLease(tr *trip, ev *event) {
+	if w.cfg.lease == 0 || tr.lag > 0 {
+		return
+	}
+	if age := time.Since(tr.s.lastProof()); age > max(w.cfg.lease, w.cfg.timeout) {
+		w.violate(leaseExceeded, "trip %d was handed event %d, the last proof is %v old", tr.n, ev.n, age)
+	}
+}
+
+// lastProof is when the last request arrived that was answered as life.
+func (s *session) lastProof() (latest time.Time) {
+	for _, at := range s.proofs {
+		if at.After(latest) {
+			latest = at
+		}
+	}
+	return latest
+}
+
+// checkWire is I2, at the border between middleware and network. mu is held.
+func (w *world) checkWire(tr *trip, req *http.Request) {
+	if s := w.byID(req.Header.Get(sessionHeader)); s != nil && s.fencedTick != 0 {
+		w.violate(fencedOnWire, "a %s of trip %d with the id of %s", req.Method, tr.n, s.id)
+	}
+}
+
+// checkArrival is I2 at the server, and that a lost cursor was put back. mu is
+// held.
+func (w *world) checkArrival(ex *exchange) {
+	if ex.s.fencedTick != 0 && ex.arrivedAt.After(ex.s.fencedAt) {
+		w.violate(fencedOnWire, "a %s of trip %d has arrived", ex.what, ex.trip.n)
+	}
+	if tr := ex.trip; ex.what == "get" {
+		as := ex.cursor == tr.cursor && (tr.cursor != "" || tr.mayBare)
+		restored := tr.cursor == "" && (ex.cursor == tr.applied || tr.st.overlaps)
+		if !as && !restored {
+			w.violate(cursorNotRestored, "trip %d has arrived with the cursor %q, want %q", tr.n, ex.cursor, tr.applied)
+		}
+	}
+}
+
+// checkTold is DESIGN 4.3, Dead: the terminal outcome comes after everything in
+// flight for the session has returned. What is cancelled itself, or refused
+// after the fence, is not the terminal outcome, and what a client has open when
+// it ends the session is its own to close. mu is held.
+func (w *world) checkTold(tr *trip) {
+	var e *middleware.SessionResumptionError
+	if !errors.As(tr.own, &e) || e.Phase == middleware.PhaseFence || tr.err != nil && e.OutcomeUnknown || tr.s.ended {
+		return
+	}
+	for p := range w.wire {
+		if p.tr.s == tr.s {
+			w.violate(stillOnWire, "trip %d was told so, trip %d is on the wire, a probe: %v", tr.n, p.tr.n, p.probe)
+		}
+	}
+}
+
+// checkReturn is I5 for a RoundTrip that has returned, and that a live session
+// is not refused. mu is held.
+func (w *world) checkReturn(tr *trip) {
+	if late := w.overdue(tr, tr.returnedAt); late != "" {
+		w.violate(tooSlow, "trip %d returns %s", tr.n, late)
+	}
+	if tr.own != nil && !tr.s.faulty && tr.s.alive && !tr.s.ended {
+		w.violate(liveRefused, "trip %d: %v", tr.n, tr.own)
+	}
+	// A first GET, or any other request, takes as long as the server does.
+	if tr.reconnect || tr.own != nil || !tr.givenUpAt.IsZero() {
+		return
+	}
+	took, planned := tr.returnedAt.Sub(tr.startedAt), tr.planned()
+	if took > planned {
+		w.violate(firstDelayed, "trip %d, a %s, took %v, the server %v", tr.n, tr.what, took, planned)
+	}
+}
+
+// planned is how long the server takes for its first answer to a request that
+// is not a reconnect.
+func (tr *trip) planned() time.Duration {
+	if len(tr.plan) > 0 {
+		return tr.plan[0].delay
+	}
+	return tr.call.delay
+}
+
+// hangs reports whether the server does not answer a request that is not a
+// reconnect.
+func (tr *trip) hangs() bool {
+	return tr.call.hang || !tr.reconnect && len(tr.plan) > 0 && tr.plan[0].hang
+}
+
+// overdue says why a RoundTrip should have returned before now, "" if it should
+// not. mu is held.
+func (w *world) overdue(tr *trip, now time.Time) string {
+	after := func(t time.Time, d time.Duration) bool { return now.Sub(t) > d+grace }
+	switch {
+	case !tr.givenUpAt.IsZero() && after(tr.givenUpAt, 0):
+		return "long after its context"
+	case tr.s.fencedTick != 0 && !tr.s.ended && tr.startTick < tr.s.fencedTick && after(tr.s.fencedAt, 0):
+		return "long after its session's end"
+	case tr.reconnect && after(tr.startedAt, 2*w.cfg.budget):
+		return "after more than its budget"
+	case !tr.reconnect && !tr.hangs() && after(tr.startedAt, tr.planned()):
+		return "long after the server's answer"
+	}
+	return ""
+}
+
+// checkOpen is I5 for what has not ended yet, whenever nothing moves any more:
+// RoundTrips that should have returned, and Reads that have something to give.
+func (w *world) checkOpen() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.checkProbes(now)
+	for _, tr := range w.trips {
+		switch {
+		case !tr.returned:
+			if late := w.overdue(tr, now); late != "" {
+				w.violate(tooSlow, "trip %d has not returned, %s", tr.n, late)
+			}
+		case tr.sse && !tr.over && tr.reading && tr.own == nil && tr.ex != nil:
+			if late := w.stuck(tr, now); late != "" {
+				w.violate(readTooSlow, "trip %d: %s", tr.n, late)
+			}
+		}
+	}
+}
+
+// checkProbes is I6 for what the middleware sends by itself: a probe ends with
+// the last request that wants its answer, and so does its body. mu is held.
+func (w *world) checkProbes(now time.Time) {
+	wanted := make(map[*session]bool)
+	for _, tr := range w.trips {
+		if tr.reconnect && !tr.returned || w.cfg.lease > 0 && tr.returned && !tr.finished {
+			wanted[tr.s] = true
+		}
+	}
+	for p := range w.wire {
+		switch {
+		case !p.probe || wanted[p.tr.s]:
+			p.orphanAt = time.Time{}
+		case p.orphanAt.IsZero():
+			p.orphanAt = now
+		case now.Sub(p.orphanAt) > grace:
+			w.violate(leftRunning, "a probe of trip %d goes on, and nobody wants it", p.tr.n)
+		}
+	}
+	for _, u := range w.bodies {
+		if u.probe && !u.closed && now.Sub(u.openedAt) > w.cfg.budget+grace {
+			w.violate(leftOpen, "the answer to a probe of trip %d since %v", u.tr.n, now.Sub(u.openedAt))
+		}
+	}
+}
+
+// stuck says why a Read should have returned before now. Without a lease it
+// returns in the moment in which there is something to return. mu is held.
+func (w *world) stuck(tr *trip, now time.Time) string {
+	slow := time.Duration(0)
+	if w.cfg.lease > 0 {
+		slow = w.cfg.budget + grace
+	}
+	after := func(t time.Time, d time.Duration) bool { return !t.IsZero() && now.Sub(t) > d }
+	ex := tr.ex
+	switch {
+	case after(tr.givenUpAt, grace):
+		return "Read goes on after its context"
+	case after(tr.closedAt, grace):
+		return "Read goes on after Close"
+	case tr.s.fencedTick != 0 && !tr.s.ended && after(tr.s.fencedAt, grace):
+		return "Read goes on after its session's end"
+	case tr.gaveUp():
+		return ""
+	case (ex.end == endsClean || ex.end == breaks) && now.Sub(ex.endedAt) >= slow:
+		return "Read goes on after the server's end of the stream"
+	}
+	if n := whole(ex.sent); len(tr.got)-tr.noteBytes < n && now.Sub(ex.lastAt) >= slow {
+		return fmt.Sprintf("%d of %d bytes that may be handed on", len(tr.got)-tr.noteBytes, n)
+	}
+	return ""
+}
+
+// checkBody is I4 for one body that the server has filled: the client has read
+// the server's bytes, but for a torn event at the end. mu is held.
+func (w *world) checkBody(tr *trip) {
+	got := bytes.Clone(tr.got)
+	if tr.gaveUp() {
+		got = got[:whole(got)]
+	}
+	for _, n := range tr.appliedIn {
+		if ev := w.events[n]; ev.st == nil {
+			if at := bytes.Index(got, ev.bare); at >= 0 {
+				got = append(got[:at], got[at+len(ev.bare):]...)
+			}
+		}
+	}
+	ex := tr.ex
+	if ex == nil {
+		w.violate(notTheServers, "trip %d has a stream that the server did not send", tr.n)
+		return
+	}
+	if !bytes.HasPrefix(ex.queued, got) {
+		w.violate(bytesDiffer, "trip %d has read %q, the server wrote %q", tr.n, got, ex.queued)
+		return
+	}
+	if tr.gaveUp() {
+		return
+	}
+	if rest := tornOf(got); rest != nil {
+		w.violate(bytesDiffer, "trip %d was handed a torn event: %q", tr.n, rest)
+	}
+	if terminal(tr.readErr) {
+		if !tr.s.faulty && tr.s.alive && !tr.s.ended {
+			w.violate(liveRefused, "trip %d: Read: %v", tr.n, tr.readErr)
+		}
+		return
+	}
+	torn, want := tornOf(ex.sent) != nil, len(ex.sent)
+	if torn || ex.end != endsClean {
+		want = whole(ex.sent)
+	}
+	if len(got) < want {
+		w.violate(eventsLost, "trip %d has read %d of %d bytes, end %v: %v", tr.n, len(got), want, ex.end, tr.readErr)
+	}
+	if clean := errors.Is(tr.readErr, io.EOF); clean == (torn || ex.end == breaks) {
+		w.violate(wrongEnd, "trip %d ends with %v, the server: %v, torn %v", tr.n, tr.readErr, ex.end, torn)
+	}
+}
+
+// tornOf returns the torn event at the end of a stream, nil for none. An
+// unfinished comment is none.
+func tornOf(b []byte) []byte {
+	if rest := b[whole(b):]; len(rest) > 0 && rest[0] != ':' {
+		return rest
+	}
+	return nil
+}
+
+// checkStream is I4 over all reconnects: what the client has applied of a
+// stream is the beginning of the server's log of it, in its order, nothing
+// twice. all says that it must be the whole log.
+func (w *world) checkStream(st *stream, all bool) {
+	if st.overlaps || st.bare {
+		return
+	}
+	at, last := 0, 0
+	for _, n := range st.applied {
+		if n <= last {
+			w.violate(outOfOrder, "%s of %s: event %d was applied after %d", st.name, st.s.id, n, last)
+		}
+		last = n
+		if w.events[n].id == "" {
+			continue
+		}
+		if at == len(st.log) || st.log[at].n != n {
+			w.violate(outOfOrder, "%s of %s: event %d was applied as number %d of the log", st.name, st.s.id, n, at)
+			return
+		}
+		at++
+	}
+	if all && at < len(st.log) {
+		w.violate(outOfOrder, "%s of %s: %d events of %d were applied", st.name, st.s.id, at, len(st.log))
+	}
+}
+
+// checkNotesOf is I4 for what comes with the answer to a probe: where the
+// session lives and nobody has left, it is handed on once.
+func (w *world) checkNotesOf(s *session) {
+	if !s.alive || s.faulty || s.abandoned > 0 || s.fencedTick != 0 {
+		return
+	}
+	for _, ev := range w.events {
+		if ev.s == s && ev.st == nil && ev.from != nil && ev.times != 1 {
+			w.violate(notesLost, "note %d of %s was handed on %d times", ev.n, s.id, ev.times)
+		}
+	}
+}
+
+// checkBodies is I6: every body of the network's was closed.
+func (w *world) checkBodies() {
+	for _, u := range w.bodies {
+		if !u.closed {
+			w.violate(leftOpen, "of trip %d, GET %v", u.tr.n, u.get)
+		}
+	}
+}
+
+// checkDead is I7: from the moment in which a session was lost for good, the
+// server sees one GET for each stream that reconnects and one probe, whatever
+// the client does. What the client gave up before it had an answer does not
+// count, nor does an empty replay, which DESIGN 4.4 lets pass.
+func (w *world) checkDead(s *session) {
+	if !s.plain || s.diedTick == 0 {
+		return
+	}
+	probes := 0
+	gets := make(map[*stream]int)
+	trips := make(map[*trip]int)
+	for _, ex := range w.exchanges {
+		if ex.s != s || ex.arrivedTick <= s.plainTick {
+			continue
+		}
+		switch ex.what {
+		case "probe":
+			probes++
+		case "get":
+			empty := (ex.end == endsClean || ex.end == breaks) && len(ex.queued) == 0 &&
+				ex.arrivedAt.Sub(s.lastProof()) <= maxSpin
+			if ex.trip.reconnect && !ex.trip.gaveUp() && !empty {
+				trips[ex.trip]++
+				if st := ex.trip.st; !st.overlaps {
+					gets[st]++
+				}
+			}
+		}
+	}
+	if probes > 1+s.abandoned {
+		w.violate(deadCosts, "%s has cost %d probes, the client gave up %d times", s.id, probes, s.abandoned)
+	}
+	for st, n := range gets {
+		if n > 1 {
+			w.violate(deadCosts, "%s of %s has cost %d GETs", st.name, s.id, n)
+		}
+	}
+	for tr, n := range trips {
+		if n > 1 {
+			w.violate(deadCosts, "trip %d has cost %d GETs", tr.n, n)
+		}
+	}
+}
+
+// checkHeld is I8, seen from below: what the middleware has read of a replay
+// and not handed on. mu is held.
+func (w *world) checkHeld(u *upstream) {
+	switch tr := u.tr; {
+	case !u.get:
+	case tr.reconnect && !tr.returned:
+		if u.read > w.cfg.maxHeld {
+			w.violate(heldTooMuch, "trip %d holds %d bytes", tr.n, u.read)
+		}
+	case tr.sse && u.read-len(tr.got) > w.cfg.maxHeld+2*w.cfg.maxEvent+2*netBuffers:
+		w.violate(heldTooMuch, "trip %d is %d bytes ahead of its reader", tr.n, u.read-len(tr.got))
+	}
+}
+
+// checkAccepted is I8, seen from the server: how much of a replay it could
+// write while that was held. mu is held.
+func (w *world) checkAccepted(ex *exchange) {
+	if ex.what == "get" && ex.trip.reconnect && !ex.trip.returned && len(ex.sent) > w.cfg.maxHeld+netBuffers {
+		w.violate(heldTooMuch, "the server has written %d bytes of the replay of trip %d", len(ex.sent), ex.trip.n)
+	}
+}
+
+// checkNotes is I8 for what comes with the answers to probes: it is kept until
+// one of them is answered as life. mu is held.
+func (w *world) checkNotes(s *session, size int) {
+	var latest *exchange
+	for _, p := range s.probed {
+		if p.live {
+			latest = p
+		}
+	}
+	if latest != s.noted {
+		s.noted, s.noteBytes = latest, 0
+	}
+	// 4 KiB is what the last read of an answer may exceed the limit by.
+	if s.noteBytes += size; s.noteBytes > w.cfg.maxHeld+w.cfg.maxEvent+4<<10 {
+		w.violate(heldTooMuch, "%d bytes of messages of probes' answers on %s", s.noteBytes, s.id)
+	}
+}
