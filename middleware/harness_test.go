@@ -254,13 +254,6 @@ func status(code int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// aliveLater is alive a moment after what was on its way has arrived, for a
-// test that counts what was held by then.
-func aliveLater(rw http.ResponseWriter, r *http.Request) {
-	time.Sleep(time.Millisecond)
-	alive(rw, r)
-}
-
 // alive answers every request with a result, as JSON.
 func alive(rw http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)

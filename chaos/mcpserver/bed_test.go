@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -303,3 +304,6 @@ func pumps() int {
 	buf := make([]byte, 1<<20)
 	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "startListeningPump.func1(")
 }
+
+// elapse lets that much of the bubble's time go by.
+func elapse(d time.Duration) { time.Sleep(d) }

@@ -16,11 +16,11 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 		stream := b.listen(session)
 		stamp := b.emit(session, "one")
 		cursor := stream.next().id
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		stream.cut()
 		b.open("POST", session, "", toolCall(1, "emit", `{"count":1}`)).settled()
 		b.do("POST", session, "", `{"jsonrpc":"2.0","id":5,"result":{}}`)
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		b.ping(session)
 		resumed := b.open("GET", session, cursor, "")
 		b.do("GET", session, "nonsense", "")
@@ -84,7 +84,7 @@ func TestObserveIsToldWhatTheHistoryHolds(t *testing.T) {
 		if n := len(b.records(mcpserver.RequestEnded)); n != 2 {
 			t.Errorf("%d requests ended, want 2", n)
 		}
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		b.emitFails(session)
 		stream.cut()
 		stream.settled()

@@ -82,7 +82,7 @@ func TestDetachedWorkGoesOnForWhoeverResumesItsStream(t *testing.T) {
 		call.next()
 		cursor := call.next().id
 		call.cut()
-		time.Sleep(3500 * time.Millisecond)
+		elapse(3500 * time.Millisecond)
 
 		resumed := b.open("GET", session, cursor, "")
 		if got, ended := resumed.settled(); len(got) != 3 || ended {
@@ -112,7 +112,7 @@ func TestWorkEndsWithItsConnection(t *testing.T) {
 		call := b.open("POST", session, "", toolCall(7, "work", `{"events":8,"interval_ms":1000}`))
 		cursor := call.next().id
 		call.cut()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		got, ended := b.open("GET", session, cursor, "").settled()
 		if len(got) != 1 || !ended {
 			t.Fatalf("resumed: %d events, ended %v, want the error and the end", len(got), ended)
@@ -130,7 +130,7 @@ func TestDetachedWorkOutlivesItsSession(t *testing.T) {
 	virtual(t, mcpserver.Config{SessionTTL: 2500 * time.Millisecond}, func(t *testing.T, b *bed) {
 		session := b.initialize()
 		call := b.open("POST", session, "", toolCall(7, "work", `{"events":4,"interval_ms":1000,"detached":true}`))
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if got, ended := call.settled(); len(got) != 5 || !ended {
 			t.Errorf("%d events, ended %v, want 4, the answer and the end", len(got), ended)
 		}
@@ -157,7 +157,7 @@ func TestClientCancelsACall(t *testing.T) {
 		if got, ended := call.settled(); len(got) != 1 || got[0].message(t).Error == nil || !ended {
 			t.Errorf("cancelled call: %+v, ended %v, want an error and the end", got, ended)
 		}
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if got, _ := bystander.settled(); len(got) != 6 {
 			t.Errorf("other call: %d events, want 5 and the answer", len(got))
 		}
