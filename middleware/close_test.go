@@ -275,6 +275,41 @@ func TestCloseEndsARead(t *testing.T) {
 	}
 }
 
+// A Base that is slow to notice delays Close for a moment, and not the reader of
+// a stream that has just been released.
+func TestCloseEndsAReadOnASlowBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newLagging(300 * time.Millisecond)
+		base := baseFunc(func(req *http.Request) (*http.Response, error) {
+			if req.Method == "POST" {
+				return fakeAnswer(req, 200, "text/plain", http.NoBody), nil
+			}
+			return slow.RoundTrip(req)
+		})
+		cfg := middleware.Config{Base: base, Probe: middleware.Probe{Judge: judgeLive}}
+		cfg.Probe.NewRequest = func(ctx context.Context, reconnect *http.Request) (*http.Request, error) {
+			return http.NewRequestWithContext(ctx, "POST", reconnect.URL.String(), http.NoBody)
+		}
+		w := newWorld(t, cfg)
+		defer w.close()
+		resp, err := w.reconnect("c-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := follow(resp, 64)
+		synctest.Wait()
+		start := time.Now()
+		resp.Body.Close()
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("Close took %v, want at most a second", took)
+		}
+		<-r.done
+		if took := r.at.Sub(start); took != 0 {
+			t.Errorf("Read took %v to end, want no time", took)
+		}
+	})
+}
+
 // What was released and not read does not come after Close.
 func TestCloseDropsWhatWasReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestErrorNeverTellsTheWholeSessionID(t *testing.T) {
 	const alphabet = "zqZQwyWY" // of which no message is made
 	for _, id := range []string{
 		"zqwy", "zqwyZQ", "zqwyZQW", alphabet, alphabet + "z", strings.Repeat(alphabet, 8),
-		strings.Repeat("\u00e9", 9), "zq\"\n\x00wyzqwy", strings.Repeat("\u4f1a", 4),
+		strings.Repeat("\u00e9", 9), "zq\"\n\x00wyzqwy", "\n\x00\"zqwyzq\"\n\x00", strings.Repeat("\u4f1a", 4),
 	} {
 		text := (&middleware.SessionResumptionError{SessionID: id, Phase: middleware.PhaseFence, StatusCode: 404, Err: middleware.ErrSessionDead}).Error()
 		if strings.Contains(text, id) || strings.Contains(text, strings.Trim(fmt.Sprintf("%q", id), `"`)) {

@@ -316,6 +316,68 @@ func TestTheTerminalOutcomeIsBoundedOnABaseThatIgnoresItsContext(t *testing.T) {
 	}
 }
 
+// onClose calls a function when a body is first closed.
+type onClose struct {
+	io.ReadCloser
+	once sync.Once
+	do   func()
+}
+
+func (b *onClose) Close() error { b.once.Do(b.do); return b.ReadCloser.Close() }
+
+// The order that DESIGN.md gives a death: what is held is closed upstream, the
+// session is fenced, all else is ended, and then the client hears of it.
+func TestTheOrderOfADeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		var mu sync.Mutex
+		var order []string
+		note := func(what string) {
+			fenced := w.transport.SessionErr(sid) != nil
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, fmt.Sprintf("%s closed, fenced=%v", what, fenced))
+		}
+		base := baseFunc(func(req *http.Request) (*http.Response, error) {
+			what := "tools/sse"
+			if req.Method == "GET" {
+				what = req.Header.Get("Last-Event-ID")
+			}
+			resp, err := w.base.RoundTrip(req)
+			if err == nil && resp.StatusCode == 200 {
+				resp.Body = &onClose{ReadCloser: resp.Body, do: func() { note(what) }}
+			}
+			return resp, err
+		})
+		w = newWorld(t, middleware.Config{Base: base, Observe: func(e middleware.Event) {
+			if e.Kind == middleware.SessionDead || e.Kind == middleware.Quarantined {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, e.Kind.String())
+			}
+		}})
+		defer w.close()
+		w.stalls()
+		call, err := w.transport.RoundTrip(w.message(t.Context(), "tools/sse"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := follow(call, 64)
+		synctest.Wait()
+		w.post = gone
+		resp, err := w.reconnect("holds")
+		mu.Lock()
+		order = append(order, "terminal")
+		mu.Unlock()
+		problem(t, resp, err)
+		<-r.done
+		want := "holds closed, fenced=false; tools/sse closed, fenced=true; session dead; quarantined; terminal"
+		if got := strings.Join(order, "; "); got != want {
+			t.Errorf("order = %q, want %q", got, want)
+		}
+	})
+}
+
 // C75: forty calls that fail within 10 ms are one death.
 func TestParallelRefusalsAreOneDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

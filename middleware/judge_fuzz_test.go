@@ -68,6 +68,8 @@ func FuzzJudge(f *testing.F) {
 		add(200, 1, "id: 1\r\nretry: 10\r\ndata:\r\n\r\n: c\r\ndata: "+strings.Replace(message, ",", ",\r\ndata: ", 1)+"\r\n\r\n")
 		add(200, 1, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: "+message+"\n\ndata: {}\n\n")
 		add(200, 1, "data: "+message) // torn
+		add(200, 1, "data: "+message+"\n")
+		add(200, 1, "data: "+message+"\r\nid: 1\r\n")
 		add(200, 4, message)
 	}
 	live := `{"jsonrpc":"2.0","id":"` + fuzzProbeID + `","result":{}}`

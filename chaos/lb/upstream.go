@@ -2,16 +2,18 @@ package lb
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
 // maxIdleUpstream is how many unused connections to the upstream are kept.
 const maxIdleUpstream = 64
 
-// upstream keeps count of the dials under way and of the open connections, so
-// that close can wait for them: http.Transport does not.
+// upstream knows the dials under way and the open connections, so that close
+// can end them and wait: http.Transport does neither.
 type upstream struct {
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
 	transport *http.Transport
@@ -19,10 +21,11 @@ type upstream struct {
 	mu     sync.Mutex
 	closed bool           // no more dials
 	open   sync.WaitGroup // Add only while !closed, under mu
+	conns  map[*countedConn]struct{}
 }
 
 func newUpstream(cfg Config) *upstream {
-	u := &upstream{dial: cfg.Dial}
+	u := &upstream{dial: cfg.Dial, conns: make(map[*countedConn]struct{})}
 	u.transport = &http.Transport{
 		DialContext:         u.dialContext,
 		DisableCompression:  true, // what the client did not ask for must not be asked for
@@ -61,16 +64,34 @@ func (u *upstream) dialContext(ctx context.Context, network, addr string) (net.C
 		u.open.Done()
 		return nil, err
 	}
-	return &countedConn{Conn: conn, closed: sync.OnceFunc(u.open.Done)}, nil
+	c := &countedConn{Conn: conn}
+	c.closed = sync.OnceFunc(func() {
+		u.mu.Lock()
+		delete(u.conns, c)
+		u.mu.Unlock()
+		u.open.Done()
+	})
+	u.mu.Lock()
+	u.conns[c] = struct{}{}
+	u.mu.Unlock()
+	return c, nil
 }
 
-// close closes the unused connections and waits until the others, whose
-// requests have been cancelled, are closed too.
+// close closes every connection, each request on one having been cancelled, and
+// waits until they are closed and no dial is left. It does not leave that to
+// the transport, which may have a connection in hand that is neither in use nor
+// idle yet.
 func (u *upstream) close() {
 	u.mu.Lock()
 	u.closed = true
 	u.mu.Unlock()
 	u.transport.CloseIdleConnections()
+	u.mu.Lock()
+	conns := slices.Collect(maps.Keys(u.conns))
+	u.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
 	u.open.Wait()
 }
 
