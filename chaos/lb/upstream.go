@@ -72,8 +72,13 @@ func (u *upstream) dialContext(ctx context.Context, network, addr string) (net.C
 		u.open.Done()
 	})
 	u.mu.Lock()
+	closed := u.closed
 	u.conns[c] = struct{}{}
 	u.mu.Unlock()
+	if closed {
+		c.Close()
+		return nil, ErrStopped
+	}
 	return c, nil
 }
 
