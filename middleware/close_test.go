@@ -36,8 +36,6 @@ func (w *world) serving() *atomic.Int32 {
 	return &n
 }
 
-func never(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-
 func busy(rw http.ResponseWriter, _ *http.Request) {
 	rw.Header().Set("Retry-After", "8")
 	rw.WriteHeader(503)
@@ -61,19 +59,19 @@ var phases = []struct {
 	reads     bool
 	lease     time.Duration
 }{
-	{name: "a GET waits for headers", get: never, method: "GET", cursor: "c-1"},
+	{name: "a GET waits for headers", get: silent, method: "GET", cursor: "c-1"},
 	{name: "a GET waits to be sent again", get: busy, method: "GET", cursor: "c-1"},
-	{name: "a replay is held and the probe unanswered", get: openSSE(block(1)), post: never, method: "GET", cursor: "c-1"},
+	{name: "a replay is held and the probe unanswered", get: openSSE(block(1)), post: silent, method: "GET", cursor: "c-1"},
 	{name: "a replay is held and the probe waits to be sent again", get: openSSE(block(1)), post: busy, method: "GET", cursor: "c-1"},
-	{name: "a silent replay is held", get: openSSE(), post: never, method: "GET", cursor: "c-1"},
-	{name: "a replay over the limit is held", get: openSSE(strings.Repeat(block(1), 600)), post: never, method: "GET", cursor: "c-1"},
+	{name: "a silent replay is held", get: openSSE(), post: silent, method: "GET", cursor: "c-1"},
+	{name: "a replay over the limit is held", get: openSSE(strings.Repeat(block(1), 600)), post: silent, method: "GET", cursor: "c-1"},
 	{name: "a released stream is read", get: openSSE(block(1)), post: alive, method: "GET", cursor: "c-1", reads: true},
-	{name: "the first GET waits for headers", get: never, method: "GET"},
+	{name: "the first GET waits for headers", get: silent, method: "GET"},
 	{name: "the standalone stream is read", get: openSSE(block(1)), method: "GET", reads: true},
-	{name: "a call waits for headers", post: never, method: "POST"},
+	{name: "a call waits for headers", post: silent, method: "POST"},
 	{name: "a JSON answer is read", post: halfJSON, method: "POST", reads: true},
 	{name: "an SSE answer is read", post: openSSE(block(1)), method: "POST", reads: true},
-	{name: "an event is held by the lease", get: openSSE(block(1)), post: never, method: "GET", reads: true, lease: time.Minute},
+	{name: "an event is held by the lease", get: openSSE(block(1)), post: silent, method: "GET", reads: true, lease: time.Minute},
 	{name: "an event is held by the lease and its probe repeated", get: openSSE(block(1)), post: busy, method: "GET", reads: true, lease: time.Minute},
 }
 
@@ -190,7 +188,7 @@ func TestAThousandAbandonedHoldsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, middleware.Config{})
 		defer w.close()
-		w.get, w.post = openSSE(block(1)), never
+		w.get, w.post = openSSE(block(1)), silent
 		serving := w.serving()
 		for i := range 1000 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%7)*10*time.Millisecond)
@@ -282,6 +280,7 @@ func TestCloseEndsAReadOnASlowBase(t *testing.T) {
 		slow := newLagging(300 * time.Millisecond)
 		base := baseFunc(func(req *http.Request) (*http.Response, error) {
 			if req.Method == "POST" {
+				time.Sleep(time.Millisecond) // the replay is being read by then
 				return fakeAnswer(req, 200, "text/plain", http.NoBody), nil
 			}
 			return slow.RoundTrip(req)
@@ -412,7 +411,7 @@ func TestAWaiterThatLeavesDoesNotEndTheOthersProbe(t *testing.T) {
 		w := newWorld(t, middleware.Config{})
 		defer w.close()
 		probes := &answerable{make(chan http.HandlerFunc)}
-		w.get, w.post = lateAnswer(time.Millisecond, sseAnswer(block(1))), probes.ServeHTTP
+		w.get, w.post = after(time.Millisecond, sseAnswer(block(1))), probes.ServeHTTP
 		var cancels []context.CancelFunc
 		var all []*outcome
 		for i := range 4 {
@@ -453,7 +452,7 @@ func TestTheLastWaiterThatLeavesEndsTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, middleware.Config{})
 		defer w.close()
-		w.get, w.post = lateAnswer(time.Millisecond, openSSE(block(1))), never
+		w.get, w.post = after(time.Millisecond, openSSE(block(1))), silent
 		serving := w.serving()
 		ctx, cancel := context.WithCancel(t.Context())
 		var all []*outcome
@@ -487,7 +486,7 @@ func TestAllWaitersGetTheProbesAnswer(t *testing.T) {
 				w := newWorld(t, middleware.Config{})
 				defer w.close()
 				probes := &answerable{make(chan http.HandlerFunc)}
-				w.get, w.post = lateAnswer(time.Millisecond, openSSE(block(1))), probes.ServeHTTP
+				w.get, w.post = after(time.Millisecond, openSSE(block(1))), probes.ServeHTTP
 				var all []*outcome
 				for i := range 20 {
 					all = append(all, send(w.transport, w.request(t.Context(), "GET", fmt.Sprint("c-", i), "")))

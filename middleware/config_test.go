@@ -187,7 +187,7 @@ func TestTimeoutAndBudget(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, middleware.Config{ProbeTimeout: test.timeout, ProbeBudget: test.budget})
 				defer w.close()
-				w.get, w.post = openSSE(block(1)), never
+				w.get, w.post = openSSE(block(1)), silent
 				start := time.Now()
 				resp, _ := w.spin("c-0")
 				budget := test.budget

@@ -21,7 +21,9 @@ type flight struct {
 	over bool
 	body failer // the answer's body once it has one
 
-	plain plainBody // here, so that an ordinary answer costs no allocation
+	// Here, so that an ordinary request and its answer cost no allocation.
+	out   http.Request // what req points to
+	plain plainBody
 }
 
 // failer is a body that a dead session ends from outside. It does not wait:
@@ -30,16 +32,22 @@ type failer interface {
 	fail(err error) <-chan struct{}
 }
 
-// begin registers a request with its session. fence is why it must not be
-// sent. The caller ends the flight on every path.
-func (t *Transport) begin(s *session, req *http.Request) (f *flight, fence *SessionResumptionError) {
+// begin registers a request with its session. Where it must not be sent, the
+// error is the [*SessionResumptionError] that says why, or the end of its
+// context. The caller ends the flight on every path.
+func (t *Transport) begin(s *session, req *http.Request) (f *flight, err error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	f = &flight{t: t, s: s, client: req, req: req.WithContext(ctx), cancel: cancel, sent: time.Now()}
+	f = &flight{t: t, s: s, client: req, cancel: cancel, sent: time.Now(), out: *req.WithContext(ctx)}
+	f.req = &f.out
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dead != nil {
+	dead, err := s.refusalLocked(ctx)
+	if dead != nil || err != nil {
 		cancel(nil)
-		return nil, s.dead
+		if dead != nil {
+			err = dead
+		}
+		return nil, err
 	}
 	s.flights[f] = struct{}{}
 	return f, nil
@@ -64,10 +72,13 @@ func (f *flight) end() {
 func (f *flight) roundTrip(req *http.Request) (*http.Response, error) {
 	s := f.s
 	s.mu.Lock()
-	if s.dead != nil {
-		dead := s.dead
+	dead, err := s.refusalLocked(f.req.Context())
+	if dead != nil || err != nil {
 		s.mu.Unlock()
 		closeBody(req)
+		if dead == nil {
+			return nil, err
+		}
 		return nil, dead.with(func(e *SessionResumptionError) { e.Phase, e.OutcomeUnknown = PhaseFence, false })
 	}
 	s.wire++

@@ -16,7 +16,7 @@ func (b *body) hold() {
 	go b.pump()
 }
 
-const pumpBytes = 2 << 10
+const pumpBytes = 1 << 10
 
 func (b *body) pump() {
 	defer close(b.pumped)

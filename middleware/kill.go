@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -10,9 +11,9 @@ import (
 // nothing of it.
 const abortTimeout = time.Second
 
-// kill ends a session. In this order: it is fenced, the replays that it holds
-// are closed, what is in flight is cancelled, and that has returned, so that
-// nothing that still holds the old id can collide with the initialize to come. Only one reason stands: kill
+// kill ends a session. In this order: it is fenced, what is in flight is
+// cancelled, and that has returned, so that nothing that still holds the old
+// id can collide with the initialize to come. Only one reason stands: kill
 // returns it, which is not e where another came first. The caller has closed
 // the upstream body that told it, and is not itself on the wire: it is the
 // flight self, or the round by on behalf of those that have joined it, the
@@ -52,13 +53,6 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight, by
 	s.mu.Unlock()
 
 	t.fence(s, e)
-	if by != nil {
-		// The fence is up; what is behind it may still be recorded.
-		catchUp(by.ctx, by.held)
-		for _, b := range by.held {
-			b.closeUpstream()
-		}
-	}
 	// Whoever was in flight cannot know what became of it.
 	lost := e.with(func(e *SessionResumptionError) {
 		e.OutcomeUnknown, e.Quarantined, e.QuarantinedEvents = true, nil, 0
@@ -85,6 +79,33 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight, by
 	})
 	close(s.over)
 	return e
+}
+
+// doom is called when a probe has found a session dead, before the session is
+// killed: a request that comes while the last of a replay is recorded waits,
+// and is then refused.
+func (s *session) doom() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doomed = true
+}
+
+// refusalLocked returns why the session's requests must not be sent, nil if they may.
+// err is the end of ctx, while a session that is doomed is not dead yet.
+func (s *session) refusalLocked(ctx context.Context) (dead *SessionResumptionError, err error) {
+	for s.doomed && s.dead == nil {
+		s.mu.Unlock()
+		select {
+		case <-s.over:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		s.mu.Lock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.dead, nil
 }
 
 // waitAll waits until every channel is closed, a nil one being so already, or

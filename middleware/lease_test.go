@@ -153,7 +153,7 @@ func TestAfterTheLeaseAnAmbiguousProbeEndsTheStreamOnly(t *testing.T) {
 		"always 503":       status(503, "", ""),
 		"HTML":             status(200, "text/html", "<html>"),
 		"accepted":         status(202, "", ""),
-		"never":            func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"never":            silent,
 		"an error instead": status(200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,14 +197,6 @@ func TestAfterTheLeaseAnAmbiguousProbeEndsTheStreamOnly(t *testing.T) {
 	}
 }
 
-// lateAnswer answers after a while.
-func lateAnswer(after time.Duration, answer http.HandlerFunc) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		time.Sleep(after)
-		answer(rw, r)
-	}
-}
-
 var resultSSE http.HandlerFunc = func(rw http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	sseAnswer("id: p0\ndata:\n\n",
@@ -244,7 +236,7 @@ func TestWhatRenewsTheLease(t *testing.T) {
 				defer w.close()
 				time.Sleep(40 * time.Second)
 				sent := time.Now()
-				w.post = lateAnswer(late, test.answer)
+				w.post = after(late, test.answer)
 				resp, err := w.call("tools/call")
 				if err != nil {
 					t.Fatal(err)

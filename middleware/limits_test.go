@@ -371,7 +371,7 @@ func TestRecordsOfSeveralReconnectsAreFew(t *testing.T) {
 			replay.WriteString(block(i))
 		}
 		probes := &answerable{make(chan http.HandlerFunc)}
-		w.get = lateAnswer(time.Millisecond, openSSE(replay.String()))
+		w.get = after(time.Millisecond, openSSE(replay.String()))
 		w.post = probes.ServeHTTP
 		var all []*outcome
 		for i := range streams {

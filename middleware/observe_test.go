@@ -197,7 +197,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 			}
 		}
 		check("nothing")
-		w.get, w.post = sseAnswer(replayed), alive
+		w.get, w.post = sseAnswer(replayed), after(moment, alive)
 		resp, err := w.reconnect("7")
 		if err != nil {
 			t.Fatal(err)

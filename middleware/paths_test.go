@@ -101,20 +101,20 @@ var paths = []path{
 	{name: "a GET refused", get: status(401, "text/plain", "who?"), requests: []string{"GET 4"}, statuses: []int{401}},
 	{name: "ambiguous", get: openSSE(replayed), post: status(400, "text/plain", "no"), requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "ambiguous for good", cfg: middleware.Config{AmbiguousRounds: 2}, get: openSSE(replayed), post: status(202, "", ""), requests: []string{"GET 4", "GET 4", "GET 4"}, statuses: []int{200, 404, 404}},
-	{name: "ambiguous by time", get: openSSE(replayed), post: never, requests: []string{"GET 4"}, statuses: []int{200}},
+	{name: "ambiguous by time", get: openSSE(replayed), post: silent, requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "ambiguous by an SSE answer without end", get: openSSE(replayed), post: openSSE(": wait\n\n"), requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "ambiguous by a JSON answer without end", get: openSSE(replayed), post: halfJSON, requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "ambiguous by a broken probe", get: openSSE(replayed), post: cutOff, requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "a GET answered 503", get: status(503, "text/plain", "later"), requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "a GET answered HTML", get: status(200, "text/html", "<html>"), requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "a GET that breaks", get: cutOff, requests: []string{"GET 4"}, statuses: []int{0}},
-	{name: "a GET never answered", get: never, post: alive, requests: []string{"GET 4"}, statuses: []int{200}},
+	{name: "a GET never answered", get: silent, post: alive, requests: []string{"GET 4"}, statuses: []int{200}},
 	{name: "held by the lease", cfg: middleware.Config{LivenessLease: time.Minute}, get: sseAnswer(replayed), post: alive, requests: []string{"GET"}, statuses: []int{200}},
 	{name: "dead by the lease", cfg: middleware.Config{LivenessLease: time.Minute}, get: openSSE(replayed), post: gone, requests: []string{"GET"}, statuses: []int{200}},
 	{name: "ambiguous by the lease", cfg: middleware.Config{LivenessLease: time.Minute}, get: openSSE(replayed), post: status(400, "", ""), requests: []string{"GET"}, statuses: []int{200}},
 	{name: "errors, not responses", cfg: middleware.Config{Terminal: middleware.TerminalError}, get: openSSE(replayed), post: gone, requests: []string{"GET 4", "POST"}, statuses: []int{0, 0}},
-	{name: "cancelled while held", get: openSSE(replayed), post: never, requests: []string{"GET 4"}, within: time.Second, statuses: []int{0}},
-	{name: "cancelled while sent", get: never, requests: []string{"GET 4"}, within: time.Second, statuses: []int{0}},
+	{name: "cancelled while held", get: openSSE(replayed), post: silent, requests: []string{"GET 4"}, within: time.Second, statuses: []int{0}},
+	{name: "cancelled while sent", get: silent, requests: []string{"GET 4"}, within: time.Second, statuses: []int{0}},
 	{name: "cancelled while read", get: openSSE(replayed), post: alive, requests: []string{"GET 4"}, within: time.Second, statuses: []int{200}},
 	{name: "cancelled while a JSON answer is read", post: halfJSON, requests: []string{"POST"}, within: time.Second, statuses: []int{200}},
 }
@@ -230,6 +230,7 @@ func TestAStreamThatHasEndedIsClosedUpstream(t *testing.T) {
 						t.Fatal(err)
 					}
 					_, _ = io.ReadAll(resp.Body)
+					synctest.Wait() // the probe's answer is closed when it comes to it
 					base.check(t)
 					if got := w.transport.Sessions(); len(got) != 1 || got[0].InFlight != 0 {
 						t.Errorf("Sessions() = %+v, want nothing in flight", got)

@@ -185,16 +185,21 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 			cancel()
 		}
 	}
+	s.mu.Lock()
+	held := slices.Clone(r.held)
+	s.mu.Unlock()
 	if a.verdict == Dead {
+		s.doom()
+	}
+	catchUp(ctx, held)
+	if a.verdict == Dead {
+		for _, b := range held {
+			b.closeUpstream()
+		}
 		t.kill(s, &SessionResumptionError{
 			SessionID: s.key.id, LastEventID: r.from.Header.Get(lastEventIDHeader), Phase: PhaseProbe,
 			Verdict: Dead, StatusCode: a.status, ContentType: a.contentType, Err: ErrSessionDead, Detail: a.detail,
 		}, nil, r)
-	} else {
-		s.mu.Lock()
-		held := slices.Clone(r.held)
-		s.mu.Unlock()
-		catchUp(ctx, held)
 	}
 	return func() {
 		last()

@@ -31,7 +31,9 @@ type session struct {
 	mu sync.Mutex // guards everything below
 
 	// dead != nil: no request of this session may reach the wire any more.
-	dead *SessionResumptionError
+	// doomed: it is about to be.
+	dead   *SessionResumptionError
+	doomed bool
 
 	flights map[*flight]struct{} // requests on the wire and bodies still open
 	wire    int                  // of these, RoundTrips that have not returned

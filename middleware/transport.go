@@ -63,9 +63,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if fence != nil {
 		return t.refuse(req, fence)
 	}
-	f, fence := t.begin(s, req)
-	if fence != nil {
-		return t.refuse(req, fence)
+	f, err := t.begin(s, req)
+	if dead, ok := err.(*SessionResumptionError); ok {
+		return t.refuse(req, dead)
+	}
+	if err != nil {
+		closeBody(req)
+		return nil, err
 	}
 	if req.Method == http.MethodGet && s.reconnects(req) {
 		return t.reconnect(f)

@@ -48,7 +48,10 @@ const (
 // id before it. It returns the index after that line, or 0, having done
 // nothing, where that would take going through w line by line after all.
 func (s *Splitter) leap(w []byte) int {
-	if len(w) < minLeap || s.Max > 0 && len(w) > s.Max || bytes.IndexByte(w, '\r') >= 0 {
+	if len(w) < minLeap || s.Max > 0 && len(w) > s.Max {
+		return 0
+	}
+	if s.noCR = seekCR(w, s.noCR); s.noCR < len(w) {
 		return 0
 	}
 	cut := afterBlankLine(w)
@@ -63,7 +66,7 @@ func (s *Splitter) leap(w []byte) int {
 		}
 		end = start
 	}
-	s.noCR = max(0, len(w)-cut)
+	s.noCR = len(w) - cut
 	return cut
 }
 
