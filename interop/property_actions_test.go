@@ -48,6 +48,9 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"episode 2": m.episode,
 		"episode 3": m.episode,
 	}
+	if m.w.cfg.lease > 0 {
+		actions["doubt"] = m.doubt
+	}
 	for name, act := range still {
 		actions[name] = func(rt *rapid.T) {
 			m.w.mu.Lock()
@@ -116,6 +119,7 @@ func (m *machine) initialize(rt *rapid.T) {
 // client draws how a client reads.
 func (m *machine) client(rt *rapid.T, tr *trip) *trip {
 	tr.buffer = pick(rt, "buffer", 512, 4096, 64, 7)
+	tr.slow = pick(rt, "slow network", 0, 0, 0, 0, 2*time.Millisecond, 40*time.Millisecond)
 	switch rapid.IntRange(0, 7).Draw(rt, "reader") {
 	case 6:
 		tr.limit = rapid.IntRange(1, 600).Draw(rt, "closes after")
@@ -127,7 +131,7 @@ func (m *machine) client(rt *rapid.T, tr *trip) *trip {
 
 // chunks draws how a server cuts what it writes.
 func chunks(rt *rapid.T) []int {
-	return pick(rt, "chunks", nil, []int{1, 2, 1000}, []int{100}, []int{60, 7}, []int{5, 300})
+	return pick(rt, "chunks", nil, []int{1, 2, 1000}, []int{100}, []int{60, 7}, []int{5, 300}, []int{3})
 }
 
 // getPlan draws how a server answers the attempts of one GET.
@@ -135,7 +139,7 @@ func (m *machine) getPlan(rt *rapid.T) []getAnswer {
 	c := m.w.cfg
 	delays := []time.Duration{0, 0, 0, 10 * time.Millisecond, c.budget / 4}
 	if m.p.faults {
-		delays = append(delays, c.budget-time.Millisecond, c.budget+time.Millisecond)
+		delays = append(delays, c.budget-50*time.Millisecond, c.budget+time.Millisecond)
 	}
 	a := getAnswer{
 		delay: pick(rt, "GET's delay", delays...), chunks: chunks(rt),
@@ -143,7 +147,7 @@ func (m *machine) getPlan(rt *rapid.T) []getAnswer {
 		end:   pick(rt, "end", stays, stays, endsClean, breaks),
 	}
 	if a.end != stays && rapid.Bool().Draw(rt, "inside an event") {
-		a.torn = rapid.IntRange(1, 40).Draw(rt, "torn")
+		a.torn = rapid.IntRange(-12, 40).Draw(rt, "torn")
 	}
 	if !m.p.faults || !chance(rt, "odd answers", 3) {
 		return []getAnswer{a}
@@ -321,6 +325,7 @@ func (m *machine) oversize(rt *rapid.T) {
 	st.s.faulty = true
 	e := m.w.newEvent(st.s, st, rapid.IntRange(0, 191).Draw(rt, "shape"), m.w.cfg.maxEvent, true, "")
 	st.log = append(st.log, e)
+	e.oversize = true
 	m.w.notef("%s of %s has the event %d that is too large", st.name, st.s.id, e.n)
 	if st.attached != nil {
 		st.attached.push(chunked(e.raw, []int{900}, 0)...)
@@ -344,7 +349,8 @@ func (m *machine) cutOff(rt *rapid.T, ex *exchange) {
 	if ex.st.attached == ex && !ex.st.closed && rapid.Bool().Draw(rt, "inside an event") {
 		e := m.w.newEvent(ex.s, ex.st, rapid.IntRange(0, 191).Draw(rt, "shape"), 20, true, "")
 		ex.st.log = append(ex.st.log, e)
-		ex.push(piece{data: e.raw[:rapid.IntRange(1, len(e.raw)-1).Draw(rt, "at")]})
+		most := pick(rt, "how far", len(e.raw)-1, 10)
+		ex.push(piece{data: e.raw[:rapid.IntRange(1, most).Draw(rt, "at")]})
 	}
 	ex.push(how)
 }
@@ -369,7 +375,8 @@ func (m *machine) kill(rt *rapid.T) {
 func (m *machine) killOff(rt *rapid.T, s *session) {
 	m.w.kill(s)
 	if rapid.Bool().Draw(rt, "for good") {
-		s.plain, s.plainTick, s.plainGET = true, m.w.tock(), !chance(rt, "GETs say so", 3)
+		s.plain, s.plainTick = true, m.w.tock()
+		s.plainGET, s.plainEnd = !chance(rt, "GETs say so", 3), pick(rt, "replays", stays, endsClean, breaks)
 	}
 }
 
@@ -404,7 +411,7 @@ func (m *machine) planProbes(rt *rapid.T, s *session) {
 		}
 		switch a.kind {
 		case oddStatus:
-			a.status = pick(rt, "status", 503, 429, 400, 401, 200)
+			a.status = pick(rt, "status", 503, 429, 400, 401, 200, 200)
 			if a.status == 429 || a.status == 503 {
 				a.retryAfter = pick(rt, "Retry-After", 0, 1, 2, 100)
 			}
@@ -413,7 +420,7 @@ func (m *machine) planProbes(rt *rapid.T, s *session) {
 		case honestSSE, errorSSE:
 			a.lingers = rapid.Bool().Draw(rt, "lingers")
 		case flooding:
-			a.flood = m.someNotes(s, pick(rt, "bytes", c.maxHeld+1, c.maxHeld*9/10))
+			a.flood = m.someNotes(s, pick(rt, "bytes", c.maxHeld+1, c.maxHeld*9/10, c.maxHeld+100<<10))
 		}
 		plan = append(plan, a)
 	}
@@ -509,13 +516,34 @@ func (m *machine) episode(rt *rapid.T) {
 			m.resume(rt, st)
 		}
 	})
-	if gap := pick(rt, "meanwhile", 0, time.Millisecond, 30*time.Millisecond, m.w.cfg.timeout/2, m.w.cfg.timeout+120*time.Millisecond); gap > 0 {
-		m.advance(gap)
+	for range rapid.IntRange(0, 3).Draw(rt, "deeds") {
+		m.advance(pick(rt, "meanwhile", 0, time.Millisecond, 30*time.Millisecond, m.w.cfg.timeout/2, m.w.cfg.timeout+120*time.Millisecond))
 		m.locked(func(w *world) { m.meddle(rt, s) })
 	}
 	if chance(rt, "patience", 2) {
 		m.advance(m.w.cfg.budget)
 	}
+}
+
+// doubt has a session prove nothing for longer than its lease, also where its
+// server answers, and then has it send events.
+func (m *machine) doubt(rt *rapid.T) {
+	s := one(rt, "session", m.open())
+	m.advance(m.w.cfg.lease + m.w.cfg.timeout + grace)
+	m.locked(func(w *world) {
+		for _, status := range []int{http.StatusOK, http.StatusAccepted} {
+			tr := &trip{what: "call", s: s}
+			tr.call.status = status
+			m.send(tr)
+		}
+	})
+	m.locked(func(w *world) {
+		for _, st := range s.streams {
+			if st.attached != nil && !st.closed {
+				m.emitOn(rt, st, 1)
+			}
+		}
+	})
 }
 
 // meddle is what a client or a server does while streams are being resumed.

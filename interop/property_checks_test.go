@@ -97,6 +97,8 @@ const (
 	// client's reader, 4 KiB of the server's writer, 2 KiB of its chunk, and
 	// the chunk sizes between.
 	netBuffers = 12 << 10
+	// drained is what the middleware reads of an answer that it is done with.
+	drained = 64 << 10
 	// maxSpin is for how long after a proof of life an empty replay may pass
 	// without a probe, DESIGN 4.4.
 	maxSpin = 30 * time.Second
@@ -229,9 +231,9 @@ func (w *world) checkReturn(tr *trip) {
 // is not a reconnect.
 func (tr *trip) planned() time.Duration {
 	if len(tr.plan) > 0 {
-		return tr.plan[0].delay
+		return tr.plan[0].delay + tr.slow
 	}
-	return tr.call.delay
+	return tr.call.delay + tr.slow
 }
 
 // hangs reports whether the server does not answer a request that is not a
@@ -484,6 +486,11 @@ func (w *world) checkDead(s *session) {
 // and not handed on. mu is held.
 func (w *world) checkHeld(u *upstream) {
 	switch tr := u.tr; {
+	case u.probe:
+		// What is drained so that the connection can be used again is not held.
+		if u.read > w.cfg.maxHeld+4<<10+drained {
+			w.violate(heldTooMuch, "%d bytes of the answer to a probe of trip %d were read", u.read, tr.n)
+		}
 	case !u.get:
 	case tr.reconnect && !tr.returned:
 		if u.read > w.cfg.maxHeld {

@@ -41,6 +41,8 @@ type trip struct {
 	limit  int           // bytes after which the client closes the body, 0: none
 	lag    time.Duration // before the first Read
 
+	slow time.Duration // how long the network keeps an answer, whatever its context says
+
 	cancel context.CancelCauseFunc
 
 	// Guarded by world.mu.
@@ -260,6 +262,9 @@ func (w *world) apply(tr *trip, e sseEvent, tick int) {
 		tr.st.applied = append(tr.st.applied, n)
 	}
 	w.notef("trip %d: applies event %d", tr.n, n)
+	if ev.oversize {
+		w.violate(heldTooMuch, "trip %d was handed event %d, of %d bytes", tr.n, n, len(ev.raw))
+	}
 	w.checkApplied(tr, ev)
 	if ev.st == nil {
 		tr.noteBytes += len(ev.bare)
@@ -415,6 +420,9 @@ func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.wire[p] = true
 	w.mu.Unlock()
 	resp, err := x.base.RoundTrip(req)
+	if err == nil && p.tr.slow > 0 {
+		time.Sleep(p.tr.slow)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.wire, p)

@@ -64,12 +64,13 @@ type session struct {
 	streams []*stream // the first is the standalone one
 
 	born, died time.Time
-	diedTick   int  // when the record went, 0: never
-	plain      bool // lost for good, and every later request is answered so at once
-	plainTick  int  // since when
-	plainGET   bool // as GETs are then: a replay, or like everything else
-	conflict   bool // a GET of a stream that is attached gets 409
-	ended      bool // the client has ended it with DELETE
+	diedTick   int     // when the record went, 0: never
+	plain      bool    // lost for good, and every later request is answered so at once
+	plainTick  int     // since when
+	plainGET   bool    // as GETs are then: a replay, or like everything else
+	plainEnd   endKind // how a replay ends then
+	conflict   bool    // a GET of a stream that is attached gets 409
+	ended      bool    // the client has ended it with DELETE
 
 	probes []probeAnswer // planned, in order
 	notes  []*event      // queued for the next probe that is answered with SSE
@@ -111,14 +112,15 @@ type stream struct {
 
 // event is one event that the server may send. Its number is unique.
 type event struct {
-	n     int
-	s     *session
-	st    *stream // nil for a note on a probe's answer
-	id    string
-	raw   []byte // as on the wire
-	bare  []byte // raw without its id, for a note
-	from  *exchange
-	times int // that it was applied, for a note
+	n        int
+	s        *session
+	st       *stream // nil for a note on a probe's answer
+	id       string
+	raw      []byte // as on the wire
+	bare     []byte // raw without its id, for a note
+	from     *exchange
+	times    int // that it was applied, for a note
+	oversize bool
 }
 
 type endKind int
@@ -264,6 +266,9 @@ func (ex *exchange) push(p ...piece) {
 
 // chunked cuts data into writes of the given sizes, the last of which repeats.
 func chunked(data []byte, sizes []int, pause time.Duration) []piece {
+	if len(data) > 4<<10 && len(sizes) > 0 {
+		sizes = []int{max(100, sizes[len(sizes)-1])} // the rest of the chunks is work only
+	}
 	var out []piece
 	for i := 0; len(data) > 0; i++ {
 		n := len(data)
@@ -425,7 +430,7 @@ type getAnswer struct {
 	chunks []int // sizes of the writes of the replay
 	pause  time.Duration
 	end    endKind
-	torn   int // of the last event of the replay, as many bytes are left out
+	torn   int // of the last event of the replay, so many bytes are left out; negative: are left
 }
 
 func (w *world) get(rw http.ResponseWriter, r *http.Request, ex *exchange) {
@@ -434,8 +439,11 @@ func (w *world) get(rw http.ResponseWriter, r *http.Request, ex *exchange) {
 	if len(ex.trip.gets) > 0 && !ex.s.plain {
 		a, ex.trip.gets = ex.trip.gets[0], ex.trip.gets[1:]
 	}
-	if ex.s.plain && !ex.alive && !ex.s.plainGET {
-		a.status = ex.s.gone
+	if ex.s.plain && !ex.alive {
+		a.end = ex.s.plainEnd
+		if !ex.s.plainGET {
+			a.status = ex.s.gone
+		}
 	}
 	st, at, known := ex.s.find(ex.cursor)
 	if !known {
@@ -477,9 +485,13 @@ func (w *world) get(rw http.ResponseWriter, r *http.Request, ex *exchange) {
 	for _, e := range st.log[at:] {
 		replay = append(replay, e.raw...)
 	}
-	if a.end != stays && a.torn > 0 && len(replay) > 0 {
-		last := st.log[len(st.log)-1].raw
-		replay = replay[:len(replay)-min(a.torn, len(last))]
+	if a.end != stays && a.torn != 0 && len(replay) > 0 {
+		last := len(st.log[len(st.log)-1].raw)
+		cut := min(a.torn, last)
+		if a.torn < 0 {
+			cut = max(0, last+a.torn)
+		}
+		replay = replay[:len(replay)-cut]
 	}
 	ex.push(chunked(replay, a.chunks, a.pause)...)
 	if a.end != stays {

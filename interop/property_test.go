@@ -247,6 +247,9 @@ func (m *machine) finish() {
 	for _, s := range m.w.sessions {
 		m.comeBack(s)
 		for range 2 {
+			m.comeBackLater(s)
+		}
+		for range 2 {
 			m.insist(s)
 		}
 		m.locked(func(w *world) {
@@ -287,6 +290,17 @@ func (m *machine) comeBack(s *session) {
 		}
 		m.endTrips()
 		m.locked(func(w *world) { w.checkStream(st, healthy) })
+	}
+}
+
+// comeBackLater is for a session that is lost for good and has not been found
+// out: its replays were empty, soon after it had been alive.
+func (m *machine) comeBackLater(s *session) {
+	later := false
+	m.locked(func(w *world) { later = s.plain && s.fencedTick == 0 })
+	if later {
+		m.advance(maxSpin + time.Second)
+		m.comeBack(s)
 	}
 }
 

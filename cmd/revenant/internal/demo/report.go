@@ -51,7 +51,6 @@ type ArmReport struct {
 	DeadSessionEventsApplied int          `json:"dead_session_events_applied"`
 	RequestsToDeadSession    int          `json:"requests_to_dead_session"`
 	RequestsAfterNoticed     int          `json:"requests_after_noticed"`
-	Prompts                  *int         `json:"prompts"` // not measured yet
 	Parts                    []PartReport `json:"parts"`
 	// Middleware is nil in the control arm.
 	Middleware *MiddlewareReport `json:"middleware"`

@@ -25,7 +25,6 @@ func (s *Screen) Finish(r *Report) {
 		number("  requests sent to the dead session", c.RequestsToDeadSession, p.RequestsToDeadSession)
 		number("  of these after it was noticed", c.RequestsAfterNoticed, p.RequestsAfterNoticed)
 	}
-	row("Prompts for one question", prompts(control), prompts(protected))
 	s.out.print("\n" + wrap(alikeOnPurpose, width-1, ""))
 
 	for i := range control.Parts {
@@ -58,13 +57,6 @@ func after(p PartReport) string {
 		return "-"
 	}
 	return fmt.Sprintf("%s min (%.2f s)", Minutes(time.Duration(*p.NoticedAfterRecordMS*float64(time.Millisecond))), *p.NoticedAfterMS/1000)
-}
-
-func prompts(a ArmReport) string {
-	if a.Prompts == nil {
-		return "n/a (not yet)"
-	}
-	return strconv.Itoa(*a.Prompts)
 }
 
 const alikeOnPurpose = "Part 1 is alike in both arms: nothing passes on the wire between the expiry and the tool call, so nothing " +
