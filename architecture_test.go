@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"experiments":      {},
 	"middleware":       {},
 	"interop":          {"middleware", "chaos/mcpserver", "chaos/lb"},
-	"examples":         {"middleware", "chaos/mcpserver", "chaos/lb"},
+	"examples":         {"examples/internal", "middleware", "chaos/mcpserver", "chaos/lb"},
 	memnettest:         {},
 	".":                {},
 }

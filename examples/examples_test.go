@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,25 +89,5 @@ func run(t *testing.T, program string, want []string) {
 			t.Fatalf("%q is missing, or in the wrong place, in\n%s", phrase, output)
 		}
 		rest = after
-	}
-}
-
-// Each example can be copied alone: it has its own scene, and all scenes are the
-// same one.
-func TestScenesAreCopies(t *testing.T) {
-	scenes, err := filepath.Glob("*/scene.go")
-	if err != nil || len(scenes) != len(phrases) {
-		t.Fatalf("Glob(*/scene.go) = %q, %v, want %d", scenes, err, len(phrases))
-	}
-	var texts []string
-	for _, file := range scenes {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, string(text))
-	}
-	if len(slices.Compact(texts)) != 1 {
-		t.Errorf("%q differ", scenes)
 	}
 }

@@ -3,7 +3,8 @@
 // session is gone, at the reconnect and not at some later call, and the
 // middleware says why.
 //
-// scene.go brings the server, and the load balancer that cuts the stream.
+// The package scene brings the server, and the load balancer that cuts the
+// stream.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/revenant-mcp/revenant/examples/internal/scene"
 	"github.com/revenant-mcp/revenant/middleware"
 )
 
@@ -25,8 +27,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	scene := newScene()
-	defer scene.stop()
+	field := scene.Start()
+	defer field.Stop()
 
 	// The drop-in. The client's Timeout stays 0: it would cut the stream.
 	guard, err := middleware.New(middleware.Config{})
@@ -42,7 +44,7 @@ func run(ctx context.Context) error {
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { received <- r.Params.Data },
 	})
 	connect := func() (*mcp.ClientSession, error) {
-		transport := &mcp.StreamableClientTransport{Endpoint: scene.url(), HTTPClient: httpClient}
+		transport := &mcp.StreamableClientTransport{Endpoint: field.URL(), HTTPClient: httpClient}
 		// MCP 2026-07-28 has no sessions, and so none that could die. Where a
 		// server has both, the SDK would choose that version.
 		return client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
@@ -52,18 +54,18 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scene.emit(session.ID(), "one")
+	field.Emit(session.ID(), "one")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut. The session lives, and the replay comes through:")
-	scene.cut()
-	scene.emit(session.ID(), "two")
+	field.Cut()
+	field.Emit(session.ID(), "two")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut, and the session is lost. The server replays all the same:")
-	scene.cut()
-	scene.emit(session.ID(), "three")
-	scene.lose(session.ID())
+	field.Cut()
+	field.Emit(session.ID(), "three")
+	field.Lose(session.ID())
 	err = session.Wait()
 	if !errors.Is(err, mcp.ErrSessionMissing) {
 		return fmt.Errorf("session ended with %v, want mcp.ErrSessionMissing", err)

@@ -3,7 +3,8 @@
 // session is gone until the next call. The middleware restores the place, and
 // its hook tells of the death at the reconnect.
 //
-// scene.go brings the server, and the load balancer that cuts the stream.
+// The package scene brings the server, and the load balancer that cuts the
+// stream.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/revenant-mcp/revenant/examples/internal/scene"
 	"github.com/revenant-mcp/revenant/middleware"
 )
 
@@ -28,8 +30,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	scene := newScene()
-	defer scene.stop()
+	field := scene.Start()
+	defer field.Stop()
 
 	// The drop-in, with a hook. The middleware waits for the hook, which
 	// therefore waits for nobody.
@@ -51,7 +53,7 @@ func run(ctx context.Context) error {
 	httpClient := &http.Client{Transport: guard}
 	defer httpClient.CloseIdleConnections()
 
-	t, err := transport.NewStreamableHTTP(scene.url(),
+	t, err := transport.NewStreamableHTTP(field.URL(),
 		// Before all other options: some change the client that they find. Not
 		// with WithHTTPTimeout, which would cut the stream.
 		transport.WithHTTPBasicClient(httpClient),
@@ -75,18 +77,18 @@ func run(ctx context.Context) error {
 	if _, err := c.Initialize(ctx, initialize); err != nil {
 		return err
 	}
-	scene.emit(c.GetSessionId(), "one")
+	field.Emit(c.GetSessionId(), "one")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut. The session lives, and the replay comes through:")
-	scene.cut()
-	scene.emit(c.GetSessionId(), "two")
+	field.Cut()
+	field.Emit(c.GetSessionId(), "two")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut, and the session is lost. The server replays all the same:")
-	scene.cut()
-	scene.emit(c.GetSessionId(), "three")
-	scene.lose(c.GetSessionId())
+	field.Cut()
+	field.Emit(c.GetSessionId(), "three")
+	field.Lose(c.GetSessionId())
 	fmt.Println("reason:", <-died)
 	echo := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "four"}}}
 	if _, err = c.CallTool(ctx, echo); !errors.Is(err, transport.ErrSessionTerminated) {
@@ -103,7 +105,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("called a tool:", mcp.GetTextFromContent(result.Content[0]))
-	scene.emit(c.GetSessionId(), "five")
+	field.Emit(c.GetSessionId(), "five")
 	fmt.Println("received:", <-received)
 	return nil
 }

@@ -3,7 +3,8 @@
 // and resumes the stream with Last-Event-ID when it breaks. Once its session is
 // gone it hears so at the reconnect, with the reason, and initializes again.
 //
-// scene.go brings the server, and the load balancer that cuts the stream.
+// The package scene brings the server, and the load balancer that cuts the
+// stream.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"log"
 	"net/http"
 
+	"github.com/revenant-mcp/revenant/examples/internal/scene"
 	"github.com/revenant-mcp/revenant/middleware"
 )
 
@@ -23,8 +25,8 @@ func main() {
 }
 
 func run() error {
-	scene := newScene()
-	defer scene.stop()
+	field := scene.Start()
+	defer field.Stop()
 
 	// The drop-in. The client's Timeout stays 0: it would cut the stream.
 	guard, err := middleware.New(middleware.Config{})
@@ -38,7 +40,7 @@ func run() error {
 	defer stop()
 	received, over := make(chan string), make(chan error)
 	start := func() (*session, error) {
-		s, err := initialize(ctx, client, scene.url())
+		s, err := initialize(ctx, client, field.URL())
 		if err == nil {
 			go func() { over <- s.listen(ctx, func(text string) { received <- text }) }()
 		}
@@ -49,18 +51,18 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	scene.emit(s.id, "one")
+	field.Emit(s.id, "one")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut. The session lives, and the replay comes through:")
-	scene.cut()
-	scene.emit(s.id, "two")
+	field.Cut()
+	field.Emit(s.id, "two")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut, and the session is lost. The server replays all the same:")
-	scene.cut()
-	scene.emit(s.id, "three")
-	scene.lose(s.id)
+	field.Cut()
+	field.Emit(s.id, "three")
+	field.Lose(s.id)
 	err = <-over
 	var dead *middleware.SessionResumptionError
 	if !errors.As(err, &dead) {
@@ -75,7 +77,7 @@ func run() error {
 	if s, err = start(); err != nil {
 		return err
 	}
-	scene.emit(s.id, "four")
+	field.Emit(s.id, "four")
 	fmt.Println("received:", <-received)
 	stop()
 	<-over

@@ -2,7 +2,8 @@
 // hook is in observe.go. The client, one of go-sdk, reconnects to a session that
 // lives and then to one that is dead.
 //
-// scene.go brings the server, and the load balancer that cuts the stream.
+// The package scene brings the server, and the load balancer that cuts the
+// stream.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/revenant-mcp/revenant/examples/internal/scene"
 	"github.com/revenant-mcp/revenant/middleware"
 )
 
@@ -27,8 +29,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	scene := newScene()
-	defer scene.stop()
+	field := scene.Start()
+	defer field.Stop()
 
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: withoutTime}))
 	counts := expvar.NewMap("revenant") // at /debug/vars of http.DefaultServeMux, too
@@ -47,23 +49,23 @@ func run(ctx context.Context) error {
 		//lint:ignore SA1019 deprecated in the version that has no sessions
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { received <- r.Params.Data },
 	})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: scene.url(), HTTPClient: httpClient},
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: field.URL(), HTTPClient: httpClient},
 		&mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"}) // the latest version with sessions
 	if err != nil {
 		return err
 	}
-	scene.emit(session.ID(), "one")
+	field.Emit(session.ID(), "one")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut, and the session lives:")
-	scene.cut()
-	scene.emit(session.ID(), "two")
+	field.Cut()
+	field.Emit(session.ID(), "two")
 	fmt.Println("received:", <-received)
 
 	fmt.Println("\nThe stream is cut, and the session is lost:")
-	scene.cut()
-	scene.emit(session.ID(), "three")
-	scene.lose(session.ID())
+	field.Cut()
+	field.Emit(session.ID(), "three")
+	field.Lose(session.ID())
 	if err := session.Wait(); !errors.Is(err, mcp.ErrSessionMissing) {
 		return fmt.Errorf("session ended with %v, want mcp.ErrSessionMissing", err)
 	}

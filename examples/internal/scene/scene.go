@@ -1,4 +1,7 @@
-package main
+// Package scene is what the examples meet, so that each of them can be about its
+// client alone: an MCP server whose event log outlives its sessions, behind a
+// load balancer that cuts streams. It ends the program where something fails.
+package scene
 
 import (
 	"context"
@@ -12,23 +15,21 @@ import (
 	"github.com/revenant-mcp/revenant/chaos/mcpserver"
 )
 
-// scene is what a client meets in the field: an MCP server whose event log
-// outlives its sessions, behind a load balancer that cuts streams. Each example
-// has a copy of it.
-type scene struct {
+// Scene is a server and its load balancer on loopback.
+type Scene struct {
 	server   *mcpserver.Server
 	balancer *lb.LoadBalancer
 	cuts     chan struct{}
-	stop     func() // stops both, and waits until they have
+	stop     func()
 }
 
-// newScene starts the scene on loopback. If it fails, or the client waits for
-// something that never comes, the program ends.
-func newScene() *scene {
+// Start starts a Scene. If that fails, or if the client waits for something that
+// never comes, the program ends.
+func Start() *Scene {
 	time.AfterFunc(20*time.Second, func() { log.Fatal("scene: not over after 20 seconds") })
-	s := &scene{cuts: make(chan struct{})}
+	s := &Scene{cuts: make(chan struct{})}
 	var err error
-	s.server, err = mcpserver.New(mcpserver.Config{})
+	s.server, err = mcpserver.New(mcpserver.Config{Retry: 500 * time.Millisecond})
 	check(err)
 	s.balancer, err = lb.New(lb.Config{
 		Upstream: s.server.Addr().String(),
@@ -47,12 +48,15 @@ func newScene() *scene {
 	return s
 }
 
-// url is the endpoint that clients use: the load balancer's.
-func (s *scene) url() string { return s.balancer.URL() + "/mcp" }
+// Stop stops both, and waits until they have.
+func (s *Scene) Stop() { s.stop() }
 
-// emit sends a message on the session's standalone stream, once there is one.
+// URL is the endpoint that clients use: the load balancer's.
+func (s *Scene) URL() string { return s.balancer.URL() + "/mcp" }
+
+// Emit sends a message on the session's standalone stream, once there is one.
 // While no client reads it, the message waits in the event log.
-func (s *scene) emit(session, text string) {
+func (s *Scene) Emit(session, text string) {
 	_, err := s.server.Emit(session, text)
 	for errors.Is(err, mcpserver.ErrNoStream) {
 		time.Sleep(time.Millisecond)
@@ -61,15 +65,15 @@ func (s *scene) emit(session, text string) {
 	check(err)
 }
 
-// cut has the load balancer close the stream that is open, as it does with one
+// Cut has the load balancer close the stream that is open, as it does with one
 // that has been idle for too long.
-func (s *scene) cut() {
+func (s *Scene) Cut() {
 	s.balancer.Cut(lb.FIN)
 	<-s.cuts
 }
 
-// lose deletes the session's record. The event log keeps its events.
-func (s *scene) lose(session string) { s.server.Reap(session) }
+// Lose deletes the session's record. The event log keeps its events.
+func (s *Scene) Lose(session string) { s.server.Reap(session) }
 
 func check(err error) {
 	if err != nil {
