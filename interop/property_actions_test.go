@@ -119,7 +119,7 @@ func (m *machine) initialize(rt *rapid.T) {
 // client draws how a client reads.
 func (m *machine) client(rt *rapid.T, tr *trip) *trip {
 	tr.buffer = pick(rt, "buffer", 512, 4096, 64, 7)
-	tr.slow = pick(rt, "slow network", 0, 0, 0, 0, 2*time.Millisecond, 40*time.Millisecond)
+	tr.slow = pick(rt, "slow network", 0, 0, 0, 0, 2*time.Millisecond, slowest)
 	switch rapid.IntRange(0, 7).Draw(rt, "reader") {
 	case 6:
 		tr.limit = rapid.IntRange(1, 600).Draw(rt, "closes after")
@@ -469,12 +469,9 @@ func (m *machine) cancel(rt *rapid.T) {
 // events, break, have more events waiting, and are resumed at the same time,
 // by a client that may also do something else meanwhile.
 func (m *machine) episode(rt *rapid.T) {
-	open := m.open()
-	if len(open) == 0 {
-		rt.Skip("no session")
-	}
-	s := one(rt, "session", open)
+	var s *session
 	m.locked(func(w *world) {
+		s = one(rt, "session", m.open())
 		if st := s.streams[0]; st.reader == nil || st.reader.finished {
 			m.send(&trip{what: "get", s: s, st: st, cursor: st.cursor})
 		}
@@ -528,7 +525,8 @@ func (m *machine) episode(rt *rapid.T) {
 // doubt has a session prove nothing for longer than its lease, also where its
 // server answers, and then has it send events.
 func (m *machine) doubt(rt *rapid.T) {
-	s := one(rt, "session", m.open())
+	var s *session
+	m.locked(func(w *world) { s = one(rt, "session", m.open()) })
 	m.advance(m.w.cfg.lease + m.w.cfg.timeout + grace)
 	m.locked(func(w *world) {
 		for _, status := range []int{http.StatusOK, http.StatusAccepted} {

@@ -97,6 +97,8 @@ const (
 	// client's reader, 4 KiB of the server's writer, 2 KiB of its chunk, and
 	// the chunk sizes between.
 	netBuffers = 12 << 10
+	// slowest is how long the model network may keep an answer.
+	slowest = 40 * time.Millisecond
 	// drained is what the middleware reads of an answer that it is done with.
 	drained = 64 << 10
 	// maxSpin is for how long after a proof of life an empty replay may pass
@@ -104,26 +106,57 @@ const (
 	maxSpin = 30 * time.Second
 )
 
-// checkApplied is I1: what a reconnect replays reaches the application only
-// after a probe that arrived later than the replay had opened was answered as
-// life. mu is held.
+// checkApplied is all that must hold of an event at the moment in which the
+// application is handed it. mu is held.
 func (w *world) checkApplied(tr *trip, ev *event) {
 	if ev.s != tr.s || ev.st != nil && ev.st != tr.st {
 		w.violate(notTheServers, "trip %d on %s was handed event %d of %s", tr.n, tr.s.id, ev.n, ev.s.id)
 	}
+	if ev.oversize {
+		w.violate(heldTooMuch, "trip %d was handed event %d, of %d bytes", tr.n, ev.n, len(ev.raw))
+	}
 	if ev.st == nil {
-		if ev.times++; ev.times > 1 {
-			w.violate(outOfOrder, "note %d was handed on %d times", ev.n, ev.times)
-		}
-		if !tr.s.provenSince(ev.from.arrivedTick - 1) {
-			w.violate(noteWithoutLife, "trip %d was handed note %d", tr.n, ev.n)
-		}
-	} else if tr.reconnect && (tr.ex == nil || !tr.s.provenSince(tr.ex.openedTick)) {
-		w.violate(replayWithoutLife, "trip %d was handed event %d", tr.n, ev.n)
+		w.checkNote(tr, ev)
+	} else {
+		w.checkReplay(tr, ev)
 	}
 	w.checkLease(tr, ev)
+	w.checkOrder(tr, ev)
+}
 
-	// I4, within one body.
+// checkReplay is I1: what a reconnect replays reaches the application only
+// after a probe was answered as life that arrived later than the replay had
+// opened, at a server whose record was there.
+//
+// Kept by: reconnect.judge (release for Live alone), session.reconnects,
+// Transport.join (never the running round), body.emptyWithin (nothing held),
+// jsonRPCJudge.single (the probe's own id; result or −32601), Transport.judge
+// (another session's name; any status but 200).
+func (w *world) checkReplay(tr *trip, ev *event) {
+	if tr.reconnect && (tr.ex == nil || !tr.s.provenSince(tr.ex.openedTick)) {
+		w.violate(replayWithoutLife, "trip %d was handed event %d", tr.n, ev.n)
+	}
+}
+
+// checkNote is I1, and I8, for what comes with a probe's answer: it waits for a
+// probe that is answered as life, and is handed on once.
+//
+// Kept by: Transport.verdict (takeExtra for Live alone, which also empties).
+func (w *world) checkNote(tr *trip, ev *event) {
+	if ev.times++; ev.times > 1 {
+		w.violate(outOfOrder, "note %d was handed on %d times", ev.n, ev.times)
+	}
+	if !tr.s.provenSince(ev.from.arrivedTick - 1) {
+		w.violate(noteWithoutLife, "trip %d was handed note %d", tr.n, ev.n)
+	}
+	tr.noteBytes += len(ev.bare)
+	w.checkNoteBytes(tr.s, len(ev.bare))
+}
+
+// checkOrder is I4 within one body.
+//
+// Kept by: body.release, body.fill, body.compactLocked (each byte once).
+func (w *world) checkOrder(tr *trip, ev *event) {
 	last := 0
 	for _, n := range tr.appliedIn[:len(tr.appliedIn)-1] {
 		if n == ev.n {
@@ -151,11 +184,15 @@ func (s *session) provenSince(tick int) bool {
 
 // checkLease is the lease of DESIGN 4.4: no event goes by that much after the
 // last proof of life, or after the probe that renewed it. mu is held.
+//
+// Kept by: session.leaseExpired, body.renew (Ambiguous is not Live), body.pump
+// (late: what it reads after the release), proof.check (a result, and not an
+// error in a 200).
 func (w *world) checkLease(tr *trip, ev *event) {
 	if w.cfg.lease == 0 || tr.lag > 0 {
 		return
 	}
-	if age := time.Since(tr.s.lastProof()); age > max(w.cfg.lease, w.cfg.timeout) {
+	if age := time.Since(tr.s.lastProof()); age > max(w.cfg.lease, w.cfg.timeout)+slowest {
 		w.violate(leaseExceeded, "trip %d was handed event %d, the last proof is %v old", tr.n, ev.n, age)
 	}
 }
@@ -171,24 +208,36 @@ func (s *session) lastProof() (latest time.Time) {
 }
 
 // checkWire is I2, at the border between middleware and network. mu is held.
+//
+// Kept by: Transport.lookup (the fence) together with Transport.begin (the
+// session's dead), either of which alone holds for most; flight.roundTrip
+// (dead, before each attempt of a GET); initializeWithout (the header goes);
+// retire (dead is set); undecided (kill).
 func (w *world) checkWire(tr *trip, req *http.Request) {
 	if s := w.byID(req.Header.Get(sessionHeader)); s != nil && s.fencedTick != 0 {
 		w.violate(fencedOnWire, "a %s of trip %d with the id of %s", req.Method, tr.n, s.id)
 	}
 }
 
-// checkArrival is I2 at the server, and that a lost cursor was put back. mu is
-// held.
+// checkArrival is I2 at the server, where the last of it would show. mu is held.
 func (w *world) checkArrival(ex *exchange) {
 	if ex.s.fencedTick != 0 && ex.arrivedAt.After(ex.s.fencedAt) {
 		w.violate(fencedOnWire, "a %s of trip %d has arrived", ex.what, ex.trip.n)
 	}
-	if tr := ex.trip; ex.what == "get" {
-		as := ex.cursor == tr.cursor && (tr.cursor != "" || tr.mayBare)
-		restored := tr.cursor == "" && (ex.cursor == tr.applied || tr.st.overlaps)
-		if !as && !restored {
-			w.violate(cursorNotRestored, "trip %d has arrived with the cursor %q, want %q", tr.n, ex.cursor, tr.applied)
-		}
+}
+
+// checkCursor is I4 for a GET: it comes with the client's cursor, and for a
+// client that has lost it, with that of the last event that it has applied.
+// mu is held.
+//
+// Kept by: Transport.reconnect (restored), body.handedOnLocked (what was read,
+// not what was scanned), reconnect.putBack, session.streamForLocked.
+func (w *world) checkCursor(ex *exchange) {
+	tr := ex.trip
+	as := ex.cursor == tr.cursor && (tr.cursor != "" || tr.mayBare)
+	restored := tr.cursor == "" && (ex.cursor == tr.applied || tr.st.overlaps)
+	if !as && !restored {
+		w.violate(cursorNotRestored, "trip %d has arrived with the cursor %q, want %q", tr.n, ex.cursor, tr.applied)
 	}
 }
 
@@ -196,6 +245,9 @@ func (w *world) checkArrival(ex *exchange) {
 // flight for the session has returned. What is cancelled itself, or refused
 // after the fence, is not the terminal outcome, and what a client has open when
 // it ends the session is its own to close. mu is held.
+//
+// Kept by: kill (waitAll, cancel of victims and rounds), reconnect.over (waits
+// for the kill), probeRounds (dead).
 func (w *world) checkTold(tr *trip) {
 	var e *middleware.SessionResumptionError
 	if !errors.As(tr.own, &e) || e.Phase == middleware.PhaseFence || tr.err != nil && e.OutcomeUnknown || tr.s.ended {
@@ -208,14 +260,14 @@ func (w *world) checkTold(tr *trip) {
 	}
 }
 
-// checkReturn is I5 for a RoundTrip that has returned, and that a live session
-// is not refused. mu is held.
+// checkReturn is I5 for a RoundTrip that has returned. mu is held.
+//
+// Kept by: reconnect.open (timer), Transport.verdict (its timer, the client's
+// context, session.over), sleep (the context), kill (cancel of victims),
+// emptyTimeout; and for what is not to be delayed, session.reconnects.
 func (w *world) checkReturn(tr *trip) {
 	if late := w.overdue(tr, tr.returnedAt); late != "" {
 		w.violate(tooSlow, "trip %d returns %s", tr.n, late)
-	}
-	if tr.own != nil && !tr.s.faulty && tr.s.alive && !tr.s.ended {
-		w.violate(liveRefused, "trip %d: %v", tr.n, tr.own)
 	}
 	// A first GET, or any other request, takes as long as the server does.
 	if tr.reconnect || tr.own != nil || !tr.givenUpAt.IsZero() {
@@ -224,6 +276,18 @@ func (w *world) checkReturn(tr *trip) {
 	took, planned := tr.returnedAt.Sub(tr.startedAt), tr.planned()
 	if took > planned {
 		w.violate(firstDelayed, "trip %d, a %s, took %v, the server %v", tr.n, tr.what, took, planned)
+	}
+}
+
+// checkRefused is I4 for a session that lives, on a server that is healthy:
+// nobody is told otherwise. mu is held.
+//
+// Kept by: round.leave (a round that was left is not joined), jsonRPCJudge
+// (−32601 is life; comments and other messages before the response),
+// Transport.ordinary (404 and 410 alone).
+func (w *world) checkRefused(tr *trip, err error) {
+	if terminal(err) && !tr.s.faulty && tr.s.alive && !tr.s.ended {
+		w.violate(liveRefused, "trip %d: %v", tr.n, err)
 	}
 }
 
@@ -261,6 +325,10 @@ func (w *world) overdue(tr *trip, now time.Time) string {
 
 // checkOpen is I5 for what has not ended yet, whenever nothing moves any more:
 // RoundTrips that should have returned, and Reads that have something to give.
+//
+// Kept by: what keeps checkReturn; body.release and body.shut (Broadcast,
+// closeUpstream), kill (cancel, fail), body.scanLocked (an event that is whole
+// waits for nothing).
 func (w *world) checkOpen() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,6 +350,8 @@ func (w *world) checkOpen() {
 
 // checkProbes is I6 for what the middleware sends by itself: a probe ends with
 // the last request that wants its answer, and so does its body. mu is held.
+//
+// Kept by: round.leave (cancel), drain (its timer, Close).
 func (w *world) checkProbes(now time.Time) {
 	wanted := make(map[*session]bool)
 	for _, tr := range w.trips {
@@ -335,6 +405,10 @@ func (w *world) stuck(tr *trip, now time.Time) string {
 
 // checkBody is I4 for one body that the server has filled: the client has read
 // the server's bytes, but for a torn event at the end. mu is held.
+//
+// Kept by: body.release, pull, fill (late bytes, the rest of a read),
+// compactLocked, endLocked (Torn, whole), hold (backpressure, no loss),
+// insertLocked, reconnect.open (its timer does not outlive it).
 func (w *world) checkBody(tr *trip) {
 	got := bytes.Clone(tr.got)
 	if tr.gaveUp() {
@@ -359,14 +433,11 @@ func (w *world) checkBody(tr *trip) {
 	if tr.gaveUp() {
 		return
 	}
+	if w.checkRefused(tr, tr.readErr); terminal(tr.readErr) {
+		return
+	}
 	if rest := tornOf(got); rest != nil {
 		w.violate(bytesDiffer, "trip %d was handed a torn event: %q", tr.n, rest)
-	}
-	if terminal(tr.readErr) {
-		if !tr.s.faulty && tr.s.alive && !tr.s.ended {
-			w.violate(liveRefused, "trip %d: Read: %v", tr.n, tr.readErr)
-		}
-		return
 	}
 	torn, want := tornOf(ex.sent) != nil, len(ex.sent)
 	if torn || ex.end != endsClean {
@@ -392,6 +463,8 @@ func tornOf(b []byte) []byte {
 // checkStream is I4 over all reconnects: what the client has applied of a
 // stream is the beginning of the server's log of it, in its order, nothing
 // twice. all says that it must be the whole log.
+//
+// Kept by: body.release, body.handedOnLocked, reconnect.comeBack (the cursor).
 func (w *world) checkStream(st *stream, all bool) {
 	if st.overlaps || st.bare {
 		return
@@ -418,6 +491,10 @@ func (w *world) checkStream(st *stream, all bool) {
 
 // checkNotesOf is I4 for what comes with the answer to a probe: where the
 // session lives and nobody has left, it is handed on once.
+//
+// Kept by: Transport.verdict (takeExtra), session.keepExtra, body.insertLocked
+// (not behind an unfinished comment), jsonRPCJudge.readSSE (a comment in pieces
+// is no part of the next event).
 func (w *world) checkNotesOf(s *session) {
 	if !s.alive || s.faulty || s.abandoned > 0 || s.fencedTick != 0 {
 		return
@@ -429,7 +506,11 @@ func (w *world) checkNotesOf(s *session) {
 	}
 }
 
-// checkBodies is I6: every body of the network's was closed.
+// checkBodies is I6: every body of the network's was closed. mu is held.
+//
+// Kept by: body.discard and shut (closeUpstream), drain, and each Close in
+// reconnect.open and Transport.ordinary. What is left running after that is
+// found by the end of the bubble: body.pump (failed).
 func (w *world) checkBodies() {
 	for _, u := range w.bodies {
 		if !u.closed {
@@ -441,7 +522,12 @@ func (w *world) checkBodies() {
 // checkDead is I7: from the moment in which a session was lost for good, the
 // server sees one GET for each stream that reconnects and one probe, whatever
 // the client does. What the client gave up before it had an answer does not
-// count, nor does an empty replay, which DESIGN 4.4 lets pass.
+// count, nor does an empty replay soon after a proof of life, which DESIGN 4.4
+// lets pass.
+//
+// Kept by: reconnect.open (404 and 410 kill), Probe.dead and Transport.run (so
+// does the probe's, without another attempt), fence, probeRounds (one round at
+// a time, none of the dead), session.quietNow.
 func (w *world) checkDead(s *session) {
 	if !s.plain || s.diedTick == 0 {
 		return
@@ -457,8 +543,9 @@ func (w *world) checkDead(s *session) {
 		case "probe":
 			probes++
 		case "get":
-			empty := (ex.end == endsClean || ex.end == breaks) && len(ex.queued) == 0 &&
-				ex.arrivedAt.Sub(s.lastProof()) <= maxSpin
+			ended := ex.end == endsClean || ex.end == breaks
+			events := (&lineParser{}).feed(ex.queued)
+			empty := ended && len(events) == 0 && tornOf(ex.queued) == nil && ex.arrivedAt.Sub(s.lastProof()) <= maxSpin
 			if ex.trip.reconnect && !ex.trip.gaveUp() && !empty {
 				trips[ex.trip]++
 				if st := ex.trip.st; !st.overlaps {
@@ -483,7 +570,9 @@ func (w *world) checkDead(s *session) {
 }
 
 // checkHeld is I8, seen from below: what the middleware has read of a replay
-// and not handed on. mu is held.
+// and not handed on, and of an answer to a probe. mu is held.
+//
+// Kept by: body.pump (MaxHeldBytes, room), Splitter.Max, readSSE (limit).
 func (w *world) checkHeld(u *upstream) {
 	switch tr := u.tr; {
 	case u.probe:
@@ -503,15 +592,19 @@ func (w *world) checkHeld(u *upstream) {
 
 // checkAccepted is I8, seen from the server: how much of a replay it could
 // write while that was held. mu is held.
+//
+// Kept by: what keeps checkHeld.
 func (w *world) checkAccepted(ex *exchange) {
 	if ex.what == "get" && ex.trip.reconnect && !ex.trip.returned && len(ex.sent) > w.cfg.maxHeld+netBuffers {
 		w.violate(heldTooMuch, "the server has written %d bytes of the replay of trip %d", len(ex.sent), ex.trip.n)
 	}
 }
 
-// checkNotes is I8 for what comes with the answers to probes: it is kept until
-// one of them is answered as life. mu is held.
-func (w *world) checkNotes(s *session, size int) {
+// checkNoteBytes is I8 for what comes with the answers to probes: it is kept
+// until one of them is answered as life. mu is held.
+//
+// Kept by: session.keepExtra.
+func (w *world) checkNoteBytes(s *session, size int) {
 	var latest *exchange
 	for _, p := range s.probed {
 		if p.live {

@@ -164,6 +164,7 @@ func (w *world) run(rt http.RoundTripper, tr *trip, req *http.Request) {
 		tr.st.opened = true
 	}
 	w.checkReturn(tr)
+	w.checkRefused(tr, tr.own)
 	if resp == nil {
 		tr.over, tr.overAt = true, time.Now()
 		w.mu.Unlock()
@@ -262,14 +263,7 @@ func (w *world) apply(tr *trip, e sseEvent, tick int) {
 		tr.st.applied = append(tr.st.applied, n)
 	}
 	w.notef("trip %d: applies event %d", tr.n, n)
-	if ev.oversize {
-		w.violate(heldTooMuch, "trip %d was handed event %d, of %d bytes", tr.n, n, len(ev.raw))
-	}
 	w.checkApplied(tr, ev)
-	if ev.st == nil {
-		tr.noteBytes += len(ev.bare)
-		w.checkNotes(tr.s, len(ev.bare))
-	}
 }
 
 // giveUp cancels a trip's context, whatever it is at. mu is held.

@@ -340,6 +340,9 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.exchanges = append(w.exchanges, ex)
 	w.notef("  server: %s of trip %d, %s, cursor %q, record there: %v", ex.what, ex.trip.n, ex.s.id, ex.cursor, ex.alive)
 	w.checkArrival(ex)
+	if ex.what == "get" {
+		w.checkCursor(ex)
+	}
 	w.mu.Unlock()
 
 	switch ex.what {

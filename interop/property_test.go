@@ -19,12 +19,14 @@ import (
 // server, in virtual time, with whatever rapid draws, and hold what happened
 // against the invariants of DESIGN 4.6. One check is one bubble.
 //
-// A run of 100 checks is the default. A longer one, and one failure again:
+// A test makes rapid's 100 checks, and again, for runFor. For a night, and for
+// one failure again:
 //
-//	go test ./interop -run Property -rapid.checks=20000 -timeout 2h
-//	go test ./interop -run PropertyFaults -rapid.seed=1234
+//	go test ./interop -run Property -rapid.checks=200000 -timeout 12h
+//	go test ./interop -run PropertyFaults -rapid.checks=1 -rapid.seed=1234
 //
 // A failure prints the rule, what rapid drew, and all that happened in order.
+// To see a check fail, take away what its comment names and run it.
 
 // TestPropertyHealthy: streams break and clients leave, and no session dies.
 func TestPropertyHealthy(t *testing.T) { checkProperties(t, profile{}) }
@@ -46,9 +48,13 @@ func TestPropertyLease(t *testing.T) {
 // profile is what may happen in a test.
 type profile struct{ deaths, faults, lease bool }
 
+// runFor is how long a test goes on beginning to make its checks once more.
+const runFor = 2 * time.Second
+
 func checkProperties(t *testing.T, p profile) {
 	// Requests that run at the same time may end in either order, so that a
-	// failure need not come again when rapid asks for it. This is one then.
+	// failure need not come again when rapid asks for it. It is reported then
+	// as it came first.
 	var broken *world
 	var again bool
 	t.Cleanup(func() {
@@ -56,23 +62,31 @@ func checkProperties(t *testing.T, p profile) {
 			t.Logf("%s: %s\n%s", rules[broken.found.rule], broken.found.detail, strings.Join(broken.lines, "\n"))
 		}
 	})
-	rapid.Check(t, func(rt *rapid.T) {
-		again = false
-		w := inBubble(t, func(done func(*world)) {
-			p := p // of this check
-			p.faults = p.faults && !chance(rt, "no faults", 4)
-			m := newMachine(rt, p)
-			defer done(m.w)
-			defer m.tearDown()
-			actions := m.actions()
-			actions["initialize"](rt)
-			rt.Repeat(actions)
-			m.finish()
+	for began := time.Now(); ; {
+		rapid.Check(t, func(rt *rapid.T) {
+			again = false
+			if w := checkOnce(t, rt, p); w.found != nil {
+				broken, again = w, true
+				raise(rt, w)
+			}
 		})
-		if w.found != nil {
-			broken, again = w, true
-			raise(rt, w)
+		if testing.Short() || time.Since(began) > runFor {
+			return
 		}
+	}
+}
+
+// checkOnce is one check: a walk through what can happen, and its end.
+func checkOnce(t *testing.T, rt *rapid.T, p profile) *world {
+	return inBubble(t, func(done func(*world)) {
+		p.faults = p.faults && !chance(rt, "no faults", 4)
+		m := newMachine(rt, p)
+		defer done(m.w)
+		defer m.tearDown()
+		actions := m.actions()
+		actions["initialize"](rt)
+		rt.Repeat(actions)
+		m.finish()
 	})
 }
 

@@ -23,11 +23,12 @@
 //     they MUST reach it first, byte for byte.
 //   - 404 or 410 to a request that carries the session id is Dead. What is not
 //     known to live is Ambiguous, and nothing is released.
-//   - A dead session is fenced: no later request with its id MUST reach the
+//   - A dead session is fenced: later requests with its id MUST NOT reach the
 //     wire, and what is in flight is cancelled before the client hears of it.
 //   - The client gets one terminal outcome, 404, from which [ErrorFrom] recovers
-//     the typed error. The middleware MUST NOT repeat a request of the client's
-//     other than a GET that was answered 409, 429 or 5xx.
+//     the typed error. The middleware MUST NOT repeat a request of the client's,
+//     but for a reconnecting GET: one that was answered 409, 429 or 5xx, or one
+//     on which the server refused a cursor that the client had lost.
 //
 // # What it cannot do
 //
