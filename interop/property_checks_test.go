@@ -376,10 +376,14 @@ func (w *world) checkProbes(now time.Time) {
 	}
 }
 
-// stuck says why a Read should have returned before now. Without a lease it
-// returns in the moment in which there is something to return. mu is held.
+// stuck says why a Read should have returned before now. Without a lease, and
+// on a healthy server, it returns in the moment in which there is something to
+// return. mu is held.
 func (w *world) stuck(tr *trip, now time.Time) string {
 	slow := time.Duration(0)
+	if tr.s.faulty {
+		slow = slowest + time.Millisecond // for the end of its session, after an event that is too large
+	}
 	if w.cfg.lease > 0 {
 		slow = w.cfg.budget + grace
 	}

@@ -415,7 +415,7 @@ func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.mu.Unlock()
 	resp, err := x.base.RoundTrip(req)
 	if err == nil && p.tr.slow > 0 {
-		time.Sleep(p.tr.slow)
+		<-time.After(p.tr.slow) // of the bubble's time
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

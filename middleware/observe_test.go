@@ -247,88 +247,95 @@ func TestStatsCountWhatHappened(t *testing.T) {
 // The hook is called under no lock: whatever it asks of the Transport, it gets
 // an answer.
 func TestTheHookMayCallEveryMethod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var w *world
-		var mu sync.Mutex
-		told := make(map[middleware.Kind]int)
-		inside := 0 // RoundTrips from within the hook
-		cfg := middleware.Config{LivenessLease: time.Minute, AmbiguousRounds: 2}
-		cfg.Observe = func(e middleware.Event) {
+	for name, last := range map[string]http.HandlerFunc{"dead": gone, "unusable": status(400, "", "")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { hookMayCallEveryMethod(t, last) })
+		})
+	}
+}
+
+// hookMayCallEveryMethod ends the session with what last answers its probes.
+func hookMayCallEveryMethod(t *testing.T, last http.HandlerFunc) {
+	var w *world
+	var mu sync.Mutex
+	told := make(map[middleware.Kind]int)
+	inside := 0 // RoundTrips from within the hook
+	cfg := middleware.Config{LivenessLease: time.Minute, AmbiguousRounds: 2}
+	cfg.Observe = func(e middleware.Event) {
+		mu.Lock()
+		told[e.Kind]++
+		nested := inside > 0
+		inside++
+		mu.Unlock()
+		defer func() {
 			mu.Lock()
-			told[e.Kind]++
-			nested := inside > 0
-			inside++
+			inside--
 			mu.Unlock()
-			defer func() {
-				mu.Lock()
-				inside--
-				mu.Unlock()
-			}()
-			_ = w.transport.Stats()
-			_ = w.transport.Sessions()
-			_ = w.transport.SessionErr(e.SessionID)
-			w.transport.CloseIdleConnections()
-			if nested {
-				return
-			}
-			for _, id := range []string{e.SessionID, "another"} {
-				req := w.message(t.Context(), "from/hook")
-				req.Header.Set("Mcp-Session-Id", id)
-				resp, err := w.transport.RoundTrip(req)
-				if err != nil {
-					t.Errorf("RoundTrip of %q inside %v = %v", id, e.Kind, err)
-					continue
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
+		}()
+		_ = w.transport.Stats()
+		_ = w.transport.Sessions()
+		_ = w.transport.SessionErr(e.SessionID)
+		w.transport.CloseIdleConnections()
+		if nested {
+			return
 		}
-		w = newWorld(t, cfg)
-		defer w.close()
-		pings := alive
-		w.post = func(rw http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
-			if strings.Contains(string(body), "ping") {
-				pings(rw, r)
-				return
-			}
-			rw.WriteHeader(202) // which proves nothing, or it would end the rounds
-		}
-		do := func(cursor string) {
-			resp, err := w.reconnect(cursor)
+		for _, id := range []string{e.SessionID, "another"} {
+			req := w.message(t.Context(), "from/hook")
+			req.Header.Set("Mcp-Session-Id", id)
+			resp, err := w.transport.RoundTrip(req)
 			if err != nil {
-				t.Fatal(err)
+				t.Errorf("RoundTrip of %q inside %v = %v", id, e.Kind, err)
+				continue
 			}
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
-		w.get = sseAnswer(replayed)
-		do("7") // released
-		do("")  // its cursor restored
-		time.Sleep(time.Second)
-		f := newFeed()
-		w.get = f.ServeHTTP
-		stream := follow(w.open(), 64)
-		time.Sleep(2 * time.Minute)
-		f.pieces <- "data: after the lease\n\n" // held and released by the lease
-		synctest.Wait()
-		stream.body.Close()
-		<-stream.done
-		w.get = sseAnswer(replayed)
-		pings = status(400, "", "")
-		do("9") // quarantined
-		do("9") // and given up: session dead
-		do("9") // fenced
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		for kind := middleware.Held; kind <= middleware.CursorRestored; kind++ {
-			if told[kind] == 0 {
-				t.Errorf("%q was never observed", kind)
-			}
+	}
+	w = newWorld(t, cfg)
+	defer w.close()
+	pings := alive
+	w.post = func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if strings.Contains(string(body), "ping") {
+			pings(rw, r)
+			return
 		}
-	})
+		rw.WriteHeader(202) // which proves nothing, or it would end the rounds
+	}
+	do := func(cursor string) {
+		resp, err := w.reconnect(cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	w.get = sseAnswer(replayed)
+	do("7") // released
+	do("")  // its cursor restored
+	time.Sleep(time.Second)
+	f := newFeed()
+	w.get = f.ServeHTTP
+	stream := follow(w.open(), 64)
+	time.Sleep(2 * time.Minute)
+	f.pieces <- "data: after the lease\n\n" // held and released by the lease
+	synctest.Wait()
+	stream.body.Close()
+	<-stream.done
+	w.get = sseAnswer(replayed)
+	pings = last
+	do("9") // quarantined
+	do("9") // and given up, if it was not dead
+	do("9") // fenced
+	synctest.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	for kind := middleware.Held; kind <= middleware.CursorRestored; kind++ {
+		if told[kind] == 0 {
+			t.Errorf("%q was never observed", kind)
+		}
+	}
 }
 
 func TestCloseIdleConnectionsReachesTheBase(t *testing.T) {
