@@ -148,6 +148,7 @@ type lagging struct {
 
 	mu     sync.Mutex
 	bodies map[string]int // POSTs by method
+	last   time.Time      // when the last of it was really over
 }
 
 func newLagging(lag time.Duration) *lagging {
@@ -155,13 +156,18 @@ func newLagging(lag time.Duration) *lagging {
 }
 
 // linger returns once the cancelled thing is really over.
-func (l *lagging) linger(cancelled <-chan struct{}) {
-	if l.lag == 0 {
+func (l *lagging) linger(cancelled <-chan struct{}, lag time.Duration) {
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.last = time.Now()
+	}()
+	if lag == 0 {
 		<-l.over
 		return
 	}
 	<-cancelled
-	timer := time.NewTimer(l.lag)
+	timer := time.NewTimer(lag)
 	defer timer.Stop()
 	<-timer.C
 }
@@ -177,8 +183,11 @@ func (l *lagging) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case method == "tools/last":
 		return fakeAnswer(req, 404, "text/plain", io.NopCloser(strings.NewReader("no"))), nil
-	case method == "tools/headers" || method == "ping" || req.Header.Get("Last-Event-ID") == "waits":
-		l.linger(req.Context().Done())
+	case method == "tools/headers" || req.Header.Get("Last-Event-ID") == "waits":
+		l.linger(req.Context().Done(), l.lag)
+		return nil, req.Context().Err()
+	case method == "ping": // longer than what it is for
+		l.linger(req.Context().Done(), 2*l.lag)
 		return nil, req.Context().Err()
 	case method == "tools/json":
 		contentType = "application/json"
@@ -193,7 +202,7 @@ type laggingBody struct {
 }
 
 func (b *laggingBody) Read([]byte) (int, error) {
-	b.l.linger(b.shut)
+	b.l.linger(b.shut, b.l.lag)
 	return 0, errors.New("read on closed body")
 }
 
@@ -259,6 +268,12 @@ func TestTheTerminalOutcomeWaitsForWhatIsInFlight(t *testing.T) {
 				other, err := one.get()
 				if at.Before(other) {
 					t.Errorf("the terminal outcome came after %v, want it after the end of %s, %v", at.Sub(began), name, other.Sub(began))
+				}
+				// The probe, too, is a request with the old id.
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if at.Before(base.last) {
+					t.Errorf("the terminal outcome came after %v, want nothing on the wire, as there was until %v", at.Sub(began), base.last.Sub(began))
 				}
 				// Whatever the Base makes of a cancellation.
 				if e := deadErr(t, err); !e.OutcomeUnknown && strings.HasPrefix(name, "a call") {
@@ -374,6 +389,32 @@ func TestTheOrderOfADeath(t *testing.T) {
 		want := "holds closed, fenced=false; tools/sse closed, fenced=true; session dead; quarantined; terminal"
 		if got := strings.Join(order, "; "); got != want {
 			t.Errorf("order = %q, want %q", got, want)
+		}
+	})
+}
+
+// Between a probe's answer and the fence there is a moment in which the last of
+// a replay is recorded. No request slips out in it.
+func TestNothingSlipsOutDuringADeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, middleware.Config{})
+		defer w.close()
+		w.get, w.post = openSSE(), byMethod(map[string]http.HandlerFunc{"ping": gone, "": alive})
+		held := send(w.transport, w.request(t.Context(), "GET", "c-1", ""))
+		for range 30 {
+			synctest.Wait()
+			if w.kinds(middleware.ProbeAnswered) == 1 {
+				resp, err := w.call("tools/list")
+				if e := problem(t, resp, err); e.Phase != middleware.PhaseFence {
+					t.Errorf("phase %q, want fence", e.Phase)
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+		deadErr(t, held.failure(t))
+		problem(t, held.resp, held.err)
+		if got, want := strings.Join(w.requests(), ", "), "GET c-1, POST ping"; got != want {
+			t.Errorf("on the wire: %q, want %q", got, want)
 		}
 	})
 }
