@@ -203,21 +203,19 @@ func (j *jsonRPCJudge) single(data []byte) bool {
 	case result && !failed:
 		j.verdict = Live
 	case failed && !result:
-		var e struct {
-			Code *json.Number `json:"code"`
-		}
-		if json.Unmarshal(m["error"], &e) != nil || e.Code == nil {
+		e, ok := parseRPC(m["error"])
+		if !ok || !e.has("code") {
 			j.detail = "the probe was answered with an error without a code"
 			break
 		}
-		code, err := strconv.Atoi(e.Code.String())
+		code, err := strconv.Atoi(string(e["code"]))
 		if err == nil && (code == methodNotFound || slices.Contains(j.liveCodes, code)) {
 			j.verdict = Live
 			break
 		}
 		// One vendor answers live sessions with such a code and another dead
 		// ones: see Probe.LiveErrorCodes.
-		j.detail = "the probe was answered with the error " + clip(e.Code.String())
+		j.detail = "the probe was answered with the error " + clip(string(e["code"]))
 	default:
 		j.detail = "the probe's answer is not a JSON-RPC response"
 	}

@@ -3,7 +3,6 @@ package middleware
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -35,6 +34,9 @@ func FuzzJudge(f *testing.F) {
 		`{"jsonrpc":"2.0","id":"P","error":{"code":-32603}}`,
 		`{"jsonrpc":"2.0","id":"P","error":{"code":-32601.0}}`,
 		`{"jsonrpc":"2.0","id":"P","error":{"code":"-32601"}}`,
+		`{"jsonrpc":"2.0","id":"P","error":{"Code":-32601}}`,
+		`{"jsonrpc":"2.0","id":"P","error":{"code":-32000,"CODE":-32601}}`,
+		`{"jsonrpc":"2.0","id":"P","error":[{"code":-32601}]}`,
 		`{"jsonrpc":"2.0","id":"P","error":{"message":"uncoded"}}`,
 		`{"jsonrpc":"2.0","id":"P","error":"Session not found"}`,
 		`{"jsonrpc":"2.0","id":"P","result":{},"error":{"code":-32000}}`,
@@ -209,7 +211,8 @@ func naivelyResponse(text string) bool {
 		if result {
 			return true
 		}
-		if e, ok := failure.(map[string]any); ok && fmt.Sprint(e["code"]) == "-32601" {
+		e, _ := failure.(map[string]any)
+		if e["code"] == json.Number("-32601") {
 			return true
 		}
 	}
