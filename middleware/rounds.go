@@ -179,19 +179,16 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 	}
 	a.extra, a.probed = nil, true
 	r.answer = a
-	if a.verdict == Live {
-		return func() {
-			last()
-			cancel()
-		}
-	}
 	s.mu.Lock()
 	held := slices.Clone(r.held)
+	extra := len(s.extra) > 0
 	s.mu.Unlock()
 	if a.verdict == Dead {
 		s.doom()
 	}
-	catchUp(ctx, held)
+	if a.verdict != Live || extra { // what else there is comes after the held events
+		catchUp(ctx, held)
+	}
 	if a.verdict == Dead {
 		for _, b := range held {
 			b.closeUpstream()
