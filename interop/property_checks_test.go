@@ -192,7 +192,7 @@ func (w *world) checkLease(tr *trip, ev *event) {
 	if w.cfg.lease == 0 || tr.lag > 0 {
 		return
 	}
-	if age := time.Since(tr.s.lastProof()); age > max(w.cfg.lease, w.cfg.timeout)+slowest {
+	if age := time.Since(tr.s.lastProof()); age > max(w.cfg.lease, w.cfg.timeout)+2*slowest {
 		w.violate(leaseExceeded, "trip %d was handed event %d, the last proof is %v old", tr.n, ev.n, age)
 	}
 }
@@ -388,6 +388,7 @@ func (w *world) stuck(tr *trip, now time.Time) string {
 		slow = w.cfg.budget + grace
 	}
 	after := func(t time.Time, d time.Duration) bool { return !t.IsZero() && now.Sub(t) > d }
+	since := func(t time.Time) time.Duration { return min(now.Sub(t), now.Sub(tr.readsAt)) }
 	ex := tr.ex
 	switch {
 	case after(tr.givenUpAt, grace):
@@ -398,10 +399,10 @@ func (w *world) stuck(tr *trip, now time.Time) string {
 		return "Read goes on after its session's end"
 	case tr.gaveUp():
 		return ""
-	case (ex.end == endsClean || ex.end == breaks) && now.Sub(ex.endedAt) >= slow:
+	case (ex.end == endsClean || ex.end == breaks) && since(ex.endedAt) >= slow:
 		return "Read goes on after the server's end of the stream"
 	}
-	if n := whole(ex.sent); len(tr.got)-tr.noteBytes < n && now.Sub(ex.lastAt) >= slow {
+	if n := whole(ex.sent); len(tr.got)-tr.noteBytes < n && since(ex.lastAt) >= slow {
 		return fmt.Sprintf("%d of %d bytes that may be handed on", len(tr.got)-tr.noteBytes, n)
 	}
 	return ""
@@ -415,8 +416,8 @@ func (w *world) stuck(tr *trip, now time.Time) string {
 // insertLocked, reconnect.open (its timer does not outlive it).
 func (w *world) checkBody(tr *trip) {
 	got := bytes.Clone(tr.got)
-	if tr.gaveUp() {
-		got = got[:whole(got)]
+	if tr.gaveUp() || terminal(tr.readErr) {
+		got = got[:whole(got)] // it was in the middle of a whole event
 	}
 	for _, n := range tr.appliedIn {
 		if ev := w.events[n]; ev.st == nil {

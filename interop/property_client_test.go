@@ -60,9 +60,10 @@ type trip struct {
 
 	body     io.ReadCloser
 	got      []byte
-	reading  bool // in Read, or about to
-	finished bool // its goroutine has nothing more to do
-	over     bool // the body has ended or was closed
+	reading  bool      // in Read, or about to
+	readsAt  time.Time // when the client began to
+	finished bool      // its goroutine has nothing more to do
+	over     bool      // the body has ended or was closed
 	overAt   time.Time
 	readErr  error
 
@@ -170,7 +171,6 @@ func (w *world) run(rt http.RoundTripper, tr *trip, req *http.Request) {
 		w.mu.Unlock()
 		return
 	}
-	tr.reading = tr.lag == 0
 	w.mu.Unlock()
 
 	if tr.lag > 0 {
@@ -193,9 +193,11 @@ func (w *world) run(rt http.RoundTripper, tr *trip, req *http.Request) {
 func (w *world) read(tr *trip) {
 	buf := make([]byte, tr.buffer)
 	parser := &lineParser{}
+	w.mu.Lock()
+	tr.reading, tr.readsAt = true, time.Now()
+	w.mu.Unlock()
 	for {
 		w.mu.Lock()
-		tr.reading = true
 		enough := tr.limit > 0 && len(tr.got) >= tr.limit && tr.own == nil
 		if enough && tr.closedAt.IsZero() {
 			tr.closedAt = time.Now()

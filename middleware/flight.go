@@ -85,20 +85,35 @@ func (f *flight) roundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Unlock()
 
 	resp, err := f.t.cfg.Base.RoundTrip(req)
-
-	s.mu.Lock()
-	s.wire--
-	if s.wire == 0 && s.drained != nil {
-		close(s.drained)
-		s.drained = nil
-	}
-	s.mu.Unlock()
+	s.arrive()
 	if err != nil {
 		if dead := f.aborted(); dead != nil {
 			return nil, dead
 		}
 	}
 	return resp, err
+}
+
+// depart counts a request that is about to be sent, unless the session is dead.
+// Its answer, or its failure, is to arrive.
+func (s *session) depart() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead != nil {
+		return false
+	}
+	s.wire++
+	return true
+}
+
+func (s *session) arrive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wire--
+	if s.wire == 0 && s.drained != nil {
+		close(s.drained)
+		s.drained = nil
+	}
 }
 
 // closeBody ends the answer's body, if there is one.

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -96,8 +97,7 @@ func (b *body) release(extra []byte) (events, size int) {
 
 // insertLocked puts events of the stream behind those that are whole.
 func (b *body) insertLocked(extra []byte) {
-	rest := append([]byte(nil), b.buf[b.whole:]...)
-	b.buf = append(append(b.buf[:b.whole], extra...), rest...)
+	b.buf = slices.Insert(b.buf, b.whole, extra...)
 	b.whole += len(extra)
 }
 

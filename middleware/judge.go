@@ -114,11 +114,14 @@ func (j *jsonRPCJudge) readSSE(r io.Reader, limit, maxEvent int) {
 				j.detail = "the probe's answer has an event that is too large"
 				return
 			}
-			if kind != sse.Pass || len(block) > 0 {
-				block = append(block, b[:k]...)
-			}
+			block = append(block, b[:k]...)
 			b = b[k:]
-			if kind != sse.EventEnd {
+			switch kind {
+			case sse.Pass:
+				block = block[:0] // a comment, which may have come in pieces
+				continue
+			case sse.EventEnd:
+			default:
 				continue
 			}
 			data := sse.Parse(block).Data

@@ -22,8 +22,10 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight, by
 	s.mu.Lock()
 	if s.dead != nil {
 		dead := s.dead
+		waits := by == nil && (self == nil || self.body == nil)
 		s.mu.Unlock()
-		if by == nil { // who came first waits for rounds
+		// Who came first waits for rounds, and for a reader.
+		if waits {
 			<-s.over
 		}
 		return dead

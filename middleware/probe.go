@@ -190,13 +190,17 @@ func applyCookies(req *http.Request, setCookie []string) {
 // probeOnce sends one attempt and judges its answer. The caller calls settle
 // once it has passed the answer on: it gives the connection back, which may
 // take a moment where the server has not yet ended its stream.
-func (t *Transport) probeOnce(ctx context.Context, from *http.Request, cookies []string) (a answer, settle func()) {
+func (t *Transport) probeOnce(ctx context.Context, s *session, from *http.Request, cookies []string) (a answer, settle func()) {
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.ProbeTimeout)
 	req, id, err := t.newProbe(ctx, from, cookies)
 	if err != nil {
 		return answer{err: err, detail: "the probe could not be built: " + err.Error()}, cancel
 	}
+	if !s.depart() {
+		return answer{detail: "the session is over"}, cancel
+	}
 	resp, err := t.cfg.Base.RoundTrip(req)
+	s.arrive()
 	if err != nil {
 		detail := "the probe got no answer"
 		if ctx.Err() != nil {

@@ -98,6 +98,14 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 	deadline := time.Now().Add(t.cfg.ProbeBudget)
 	timer := time.AfterFunc(t.cfg.ProbeBudget, func() { f.cancel(errNoReplay) })
 	defer timer.Stop()
+	// The bound is on the answer's beginning: it must not fall on its body.
+	handOn := func(resp *http.Response) (*http.Response, answer, error) {
+		if !timer.Stop() {
+			resp.Body.Close()
+			return nil, answer{}, errNoReplay
+		}
+		return resp, answer{}, nil
+	}
 
 	req := f.req
 	if r.restored {
@@ -134,7 +142,7 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 			return nil, a, nil
 
 		case isReplay(resp):
-			return resp, a, nil
+			return handOn(resp)
 
 		case status/100 == 2 && status != http.StatusNoContent && status != http.StatusResetContent:
 			// A login page, a proxy's own words: nothing of it is an event.
@@ -164,7 +172,7 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 			req = f.req
 
 		default:
-			return resp, a, nil
+			return handOn(resp)
 		}
 	}
 }
@@ -215,7 +223,7 @@ func (t *Transport) verdict(ctx context.Context, s *session, round *round) (a an
 	if dead != nil {
 		err = nil
 	} else if err == nil && a.verdict == Live {
-		a.extra = s.takeExtra()
+		a.extra = round.takeExtra(s)
 	}
 	return a, dead, err
 }
@@ -248,6 +256,7 @@ func (r *reconnect) unopened() (*http.Response, error) {
 	a, dead, err := r.t.verdict(r.f.client.Context(), r.f.s, round)
 	switch {
 	case err != nil:
+		r.putBack()
 		r.f.end()
 		return nil, err
 	case dead != nil:

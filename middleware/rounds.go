@@ -30,6 +30,7 @@ type round struct {
 
 	// Guarded by the session's mu.
 	waiters int
+	extra   []byte    // what came with probes up to this one, if that was Live
 	flights []*flight // that have joined
 	held    []*body   // nobody joins once the round has begun
 
@@ -67,6 +68,9 @@ func (r *round) leave(s *session) {
 	s.mu.Lock()
 	r.waiters--
 	last := r.waiters == 0
+	if last { // what nobody took waits for the next Live
+		s.extra, r.extra = append(r.extra, s.extra...), nil
+	}
 	if last && s.next == r {
 		s.next = nil // the next to come needs one that is not cancelled
 	}
@@ -76,8 +80,8 @@ func (r *round) leave(s *session) {
 	}
 }
 
-// keepExtra keeps what else came with a probe's answer until a reconnect is
-// Live, a bounded amount of it.
+// keepExtra keeps what else came with a probe's answer until a round is Live, a
+// bounded amount of it.
 func (s *session) keepExtra(extra []byte, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,12 +90,14 @@ func (s *session) keepExtra(extra []byte, most int) {
 	}
 }
 
-// takeExtra returns what has been kept, to the first who asks.
-func (s *session) takeExtra() []byte {
+// takeExtra returns what has been kept for those who joined a round that is
+// Live, to the first who asks. What comes with a later probe waits for that
+// one's verdict.
+func (r *round) takeExtra(s *session) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	extra := s.extra
-	s.extra = nil
+	extra := r.extra
+	r.extra = nil
 	return extra
 }
 
@@ -158,7 +164,7 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 		sent := time.Now()
 		t.counters.probes.Add(1)
 		t.observe(Event{Kind: ProbeSent, SessionID: s.key.id, Attempt: attempt})
-		a, last = t.probeOnce(ctx, r.from, r.cookies)
+		a, last = t.probeOnce(ctx, s, r.from, r.cookies)
 		t.observe(Event{
 			Kind: ProbeAnswered, SessionID: s.key.id, Attempt: attempt, Verdict: a.verdict,
 			StatusCode: a.status, Duration: time.Since(sent), Err: a.err,
@@ -181,7 +187,10 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 	r.answer = a
 	s.mu.Lock()
 	held := slices.Clone(r.held)
-	extra := len(s.extra) > 0
+	if a.verdict == Live {
+		r.extra, s.extra = s.extra, nil
+	}
+	extra := len(r.extra) > 0
 	s.mu.Unlock()
 	if a.verdict == Dead {
 		s.doom()
