@@ -42,6 +42,14 @@ type body struct {
 	tooLarge bool  // end is an event over the limit
 	finished bool
 
+	// What the ledger has to know and to say. base is how much of the stream
+	// has gone through buf and left it, deliveries are requests among the rest.
+	base       int64
+	deliveries []delivery
+	cut        bool   // the stream ends, in order, where upstream stops next
+	tail       []byte // what is then handed on last
+	surfaced   bool   // the end has been handed on
+
 	pumping  bool
 	released bool
 	late     bool // the pump's last read came after the release: lateN bytes at the end of buf are not scanned
@@ -149,10 +157,15 @@ func (b *body) Read(p []byte) (int, error) {
 			}
 			b.mu.Unlock()
 			return n, nil
+		case b.end != nil && b.cut:
+			b.buf = append(b.buf[:b.whole], b.tail...)
+			b.whole = len(b.buf)
+			b.cut, b.tail, b.end = false, nil, io.EOF
 		case b.end == io.EOF && b.whole < len(b.buf):
 			b.whole = len(b.buf) // a comment without its line end
 		case b.end != nil:
 			err := b.end
+			b.surfaced = true
 			tooLarge := b.tooLarge
 			b.tooLarge = false // it is counted once, however often the client reads
 			b.mu.Unlock()
@@ -185,8 +198,15 @@ func (b *body) pull(p []byte) (int, error) {
 	}
 	n, err := b.up.Read(p)
 	b.adapt(n, len(p))
+	asks := b.f.s.asks(p[:n])
 
 	b.mu.Lock()
+	if asks {
+		b.before, b.seen = b.splitter.LastEventID()
+		b.buf = append(b.buf, p[:n]...)
+		b.mu.Unlock()
+		return 0, b.digest(n, err, true)
+	}
 	defer b.mu.Unlock()
 	if b.failed != nil {
 		return 0, b.failed
@@ -235,9 +255,16 @@ func (b *body) fill(exact bool) error {
 	} else {
 		n, err = b.readAhead()
 	}
+	return b.digest(n, err, exact)
+}
+
+// digest takes in the last n bytes of buf, after which upstream's read ended
+// with err.
+func (b *body) digest(n int, err error, exact bool) error {
 	b.mu.Lock()
 	events := b.events
 	had := len(b.buf) - n
+	from := b.whole
 	proven := false
 	if exact {
 		proven = b.scanLocked(n)
@@ -259,9 +286,13 @@ func (b *body) fill(exact bool) error {
 	if proven {
 		b.f.s.live(b.f.sent)
 	}
+	var extra []byte
 	if events > 0 {
-		return b.renew(events)
+		if extra, err = b.renew(events); err != nil {
+			return err
+		}
 	}
+	b.reconcile(from, extra)
 	return nil
 }
 
@@ -290,6 +321,7 @@ func (b *body) readAhead() (int, error) {
 // compactLocked gives back what has been handed on.
 func (b *body) compactLocked() {
 	rest := b.buf[b.whole:]
+	b.base += int64(b.whole)
 	b.off, b.whole = 0, 0
 	switch {
 	case len(rest) > 0:
@@ -348,7 +380,11 @@ func (b *body) finish() {
 	cursor, seen := b.handedOnLocked()
 	empty := b.released && b.end != nil && !b.any
 	spins := b.released && (empty || b.any)
+	unread := b.unreadLocked()
 	b.mu.Unlock()
+	for _, id := range unread {
+		b.f.s.ledger.undelivered(id)
+	}
 
 	s, st := b.f.s, b.st
 	if spins {

@@ -18,6 +18,7 @@ const (
 	DefaultMaxHeldBytes    = 1 << 20
 	DefaultMaxEventBytes   = 16 << 20
 	DefaultMaxSessions     = 4096
+	DefaultStaleGrace      = time.Minute
 )
 
 // Bounds of [Config]. They keep a slip of the keyboard from switching the
@@ -29,6 +30,7 @@ const (
 	maxEventBytes      = 1 << 30
 	maxLease           = 24 * time.Hour
 	maxMaxSessions     = 1 << 24
+	maxStaleGrace      = 24 * time.Hour
 )
 
 // Terminal says how a client learns that its session is over.
@@ -94,6 +96,23 @@ type Config struct {
 	// session probed. A probe prolongs a session on many servers. At most 24
 	// hours.
 	LivenessLease time.Duration
+
+	// Pending says what becomes of server-to-client requests that come again.
+	Pending Pending
+
+	// StaleGrace is how long after the server has taken the answer to a
+	// request that request must still be replayed, at least twice and with
+	// nothing else on its stream, before the server is held to have stopped
+	// waiting. 0: [DefaultStaleGrace]. At most 24 hours.
+	StaleGrace time.Duration
+
+	// LivenessAssertion reports whether a replayed request says by itself that
+	// the server still waits for it. It is asked about a request whose answer
+	// was lost on the way, and with PendingStrict about every one that has come
+	// before; if so, the request is delivered once more. It must be safe for
+	// concurrent use. nil: the `_meta` entry revenant/livenessToken is there
+	// and differs from the one that was first delivered.
+	LivenessAssertion func(ReplayedRequest) bool
 
 	// Terminal says how a client learns that its session is over.
 	Terminal Terminal
@@ -163,6 +182,18 @@ func (c Config) compile() (Config, error) {
 
 	if c.LivenessLease < 0 || c.LivenessLease > maxLease {
 		fault("LivenessLease is %v, want 0 for off, or up to %v", c.LivenessLease, maxLease)
+	}
+	if c.Pending > PendingOff {
+		fault("Pending is %d, want PendingReconcile, PendingStrict or PendingOff", c.Pending)
+	}
+	if c.StaleGrace == 0 {
+		c.StaleGrace = DefaultStaleGrace
+	}
+	if c.StaleGrace < 0 || c.StaleGrace > maxStaleGrace {
+		fault("StaleGrace is %v, want 0 for %v, or up to %v", c.StaleGrace, DefaultStaleGrace, maxStaleGrace)
+	}
+	if c.LivenessAssertion == nil {
+		c.LivenessAssertion = freshToken
 	}
 	if c.Terminal > TerminalError {
 		fault("Terminal is %d, want TerminalResponse or TerminalError", c.Terminal)

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Sentinels for [errors.Is]. Each is wrapped by a [*SessionResumptionError].
+// Sentinels for [errors.Is]. The first three are wrapped by a
+// [*SessionResumptionError].
 var (
 	// ErrSessionDead says that the server no longer knows the session. The
 	// specification asks for a new initialize without a session id.
@@ -19,6 +20,13 @@ var (
 	ErrLivenessUnknown = errors.New("session liveness is unknown")
 	// ErrReplayTooLarge says that one event exceeds Config.MaxEventBytes.
 	ErrReplayTooLarge = errors.New("replayed event is too large")
+	// ErrStaleElicitation says that the server no longer waits for a request
+	// that it has sent to the client. A [*StaleElicitationError] wraps it.
+	ErrStaleElicitation = errors.New("the server no longer waits for its request")
+	// ErrUnknownPendingRequest says that, with PendingStrict, a replay had a
+	// request that had never come before. A [*UnknownPendingRequestError]
+	// wraps it.
+	ErrUnknownPendingRequest = errors.New("a replayed request was never seen before")
 )
 
 // SessionResumptionError says why a session, or one attempt to resume it,
@@ -128,16 +136,67 @@ func abbreviate(id string) string {
 	return strconv.Quote("…" + strings.ToValidUTF8(id[len(id)-keep:], ""))
 }
 
+// StaleElicitationError says that the server no longer waits for a
+// server-to-client request, an elicitation or another. The client's call that
+// it belongs to gets a JSON-RPC error with the code −32001, after which the
+// application may issue that call anew.
+type StaleElicitationError struct {
+	// SessionID is the session, in full; Error abbreviates it.
+	SessionID string
+	// RequestID is the JSON-RPC id of the request as the server wrote it, in
+	// JSON, and Method its method.
+	RequestID string
+	Method    string
+	// OriginRequestID is the id of the client's call, in JSON. It is "" where
+	// none is known, as on a standalone stream: then nothing is failed.
+	OriginRequestID string
+	// Reason is one clause for people.
+	Reason string
+}
+
+func (e *StaleElicitationError) Error() string {
+	return pendingError(ErrStaleElicitation, e.Method, e.RequestID, e.SessionID, e.OriginRequestID) + ": " + e.Reason
+}
+
+// Unwrap returns [ErrStaleElicitation].
+func (e *StaleElicitationError) Unwrap() error { return ErrStaleElicitation }
+
+// UnknownPendingRequestError says that a replay had a server-to-client request
+// that had never come before, which PendingStrict does not let through. Its
+// fields are those of a [StaleElicitationError].
+type UnknownPendingRequestError struct {
+	SessionID       string
+	RequestID       string
+	Method          string
+	OriginRequestID string
+}
+
+func (e *UnknownPendingRequestError) Error() string {
+	return pendingError(ErrUnknownPendingRequest, e.Method, e.RequestID, e.SessionID, e.OriginRequestID)
+}
+
+// Unwrap returns [ErrUnknownPendingRequest].
+func (e *UnknownPendingRequestError) Unwrap() error { return ErrUnknownPendingRequest }
+
+func pendingError(sentinel error, method, id, session, call string) string {
+	of := ""
+	if call != "" {
+		of = ", call " + call
+	}
+	return fmt.Sprintf("middleware: %v (%s %s, session %s%s)", sentinel, method, id, abbreviate(session), of)
+}
+
 // ErrorFrom returns the typed error inside a response that the middleware made
-// itself: a terminal outcome, or the answer that asks an undecided client to
-// come back. It returns nil for every response of a server, and for nil. It
+// itself: a terminal outcome, the answer that asks an undecided client to
+// come back, or the 202 that stands in for a server's refusal of an answer
+// (then a [*StaleElicitationError]). It returns nil for every response of a server, and for nil. It
 // reads no byte of the body and works on a response that other RoundTrippers
 // or [http.Client] have wrapped, as long as they keep its Request.
 func ErrorFrom(resp *http.Response) error {
 	if resp == nil || resp.Request == nil {
 		return nil
 	}
-	if e, ok := resp.Request.Context().Value(errorKey{}).(*SessionResumptionError); ok {
+	if e, ok := resp.Request.Context().Value(errorKey{}).(error); ok {
 		return e
 	}
 	return nil

@@ -28,12 +28,21 @@ const (
 	// CursorRestored: the client had lost the cursor of its standalone stream
 	// and LastEventID was put back on its GET.
 	CursorRestored
+	// DuplicateSuppressed: a message of the server's was kept back. It is a
+	// server-to-client request that has come before, or that nobody waits for
+	// any more, or the answer to a call that has been failed.
+	DuplicateSuppressed
+	// Stale: the server no longer waits for a request of its own. Err is a
+	// [*StaleElicitationError] or [*UnknownPendingRequestError], and the call
+	// OriginRequestID, where one is known, is failed.
+	Stale
 )
 
 var kindNames = [...]string{
 	Held: "held", ProbeSent: "probe sent", ProbeAnswered: "probe answered",
 	Released: "released", Quarantined: "quarantined", SessionDead: "session dead",
 	Fenced: "fenced", CursorRestored: "cursor restored",
+	DuplicateSuppressed: "duplicate suppressed", Stale: "stale",
 }
 
 // String returns the kind in words, for logs.
@@ -56,6 +65,11 @@ type Event struct {
 	LastEventID string
 	// Method is the HTTP method of the client's request, for Fenced.
 	Method string
+	// RequestID and RPCMethod are the JSON-RPC id, as the server wrote it, and
+	// the method of a server-to-client request, for DuplicateSuppressed and
+	// Stale; OriginRequestID is the id of the client's call that it belongs to,
+	// "" where none is known. Ids are JSON: a string has its quotes.
+	RequestID, RPCMethod, OriginRequestID string
 	// Verdict is the outcome so far.
 	Verdict Verdict
 	// StatusCode is the HTTP status that a verdict came from, 0 for none.
@@ -78,4 +92,10 @@ func (t *Transport) observe(e Event) {
 	}
 	e.Time = time.Now()
 	t.cfg.Observe(e)
+}
+
+func (t *Transport) observeAll(events []Event) {
+	for _, e := range events {
+		t.observe(e)
+	}
 }

@@ -24,6 +24,7 @@ type flight struct {
 	// Here, so that an ordinary request and its answer cost no allocation.
 	out   http.Request // what req points to
 	plain plainBody
+	said  sentBody
 }
 
 // failer is a body that a dead session ends from outside. It does not wait:

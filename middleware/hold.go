@@ -81,24 +81,40 @@ func (b *body) emptyWithin(d time.Duration) bool {
 	return b.failed == nil && b.end != nil && b.events == 0 && (b.end == io.EOF || b.whole == len(b.buf))
 }
 
-// release lets the client have what is held, and extra after it, and
-// everything that follows.
-func (b *body) release(extra []byte) (events, size int) {
+// release lets the client have what is held of the replay after cursor, and
+// extra after it, and everything that follows. said is for the hook.
+func (b *body) release(cursor string, extra []byte) (events, size int, said []Event) {
+	t, s := b.f.t, b.f.s
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	for done := 0; s.asks(b.buf[done:b.whole]); {
+		region := b.buf[done:b.whole:b.whole]
+		b.mu.Unlock()
+		r := t.reconcile(passage{s: s, st: b.st, replay: true, cursor: cursor}, region)
+		b.mu.Lock()
+		b.replaceLocked(done, len(region), r)
+		done += len(r.data)
+		said = append(said, r.events...)
+	}
 	events, size = b.events, b.whole
 	if len(extra) > 0 {
-		b.insertLocked(extra)
+		b.mu.Unlock()
+		r := t.reconcileExtra(s, extra)
+		b.mu.Lock()
+		b.insertLocked(r)
+		said = append(said, r.events...)
 	}
 	b.released = true
 	b.cond.Broadcast()
-	return events, size
+	b.mu.Unlock()
+	b.settle()
+	return events, size, said
 }
 
 // insertLocked puts events of the stream behind those that are whole.
-func (b *body) insertLocked(extra []byte) {
-	b.buf = slices.Insert(b.buf, b.whole, extra...)
-	b.whole += len(extra)
+func (b *body) insertLocked(r reconciled) {
+	b.buf = slices.Insert(b.buf, b.whole, r.data...)
+	b.noteLocked(b.whole, r)
+	b.whole += len(r.data)
 }
 
 // catchUp waits until what has arrived of some replays is held, as far as can

@@ -175,19 +175,6 @@ func (j *jsonRPCJudge) ofTheStream(message []byte) bool {
 	return m.has("method") || response
 }
 
-// messages takes a batch apart, which MCP 2025-03-26 allows.
-func messages(data []byte) []json.RawMessage {
-	trimmed := bytes.TrimLeft(data, " \t\r\n")
-	if len(trimmed) == 0 || trimmed[0] != '[' {
-		return []json.RawMessage{data}
-	}
-	var batch []json.RawMessage
-	if json.Unmarshal(trimmed, &batch) != nil {
-		return nil
-	}
-	return batch
-}
-
 // single reports whether one message is the response to the probe, and judges
 // it.
 func (j *jsonRPCJudge) single(data []byte) bool {
@@ -224,24 +211,6 @@ func (j *jsonRPCJudge) single(data []byte) bool {
 	}
 	return true
 }
-
-// rpc is a JSON object with its member names as they stand: encoding/json would
-// take "ID" for "id" when it fills a struct.
-type rpc map[string]json.RawMessage
-
-func parseRPC(data []byte) (rpc, bool) {
-	var m rpc
-	if json.Unmarshal(data, &m) != nil || m == nil {
-		return nil, false
-	}
-	return m, true
-}
-
-func (m rpc) has(name string) bool { _, ok := m[name]; return ok }
-
-// isString keeps null, for which Unmarshal leaves a string alone, from passing
-// as one.
-func isString(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }
 
 // mediaType is the media type without its parameters, "" for none. Parameters
 // that do not parse do not keep a type from being known.

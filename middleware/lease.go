@@ -13,11 +13,11 @@ func (t *Transport) wantsProof(s *session) bool {
 
 // renew is called before new events are handed on. Where the lease on the
 // session has run out, it has the session probed, and an error means that the
-// events must not be handed on.
-func (b *body) renew(events int) error {
+// events must not be handed on. extra is what else came with the probe.
+func (b *body) renew(events int) (extra []byte, err error) {
 	t, s := b.f.t, b.f.s
 	if t.cfg.LivenessLease == 0 || !s.leaseExpired(time.Now(), t.cfg.LivenessLease) {
-		return nil
+		return nil, nil
 	}
 	held := time.Now()
 	since := s.round()
@@ -27,19 +27,14 @@ func (b *body) renew(events int) error {
 	switch {
 	case err != nil:
 		b.shut(err)
-		return err
+		return nil, err
 	case dead == nil && a.verdict == Live:
-		if len(a.extra) > 0 {
-			b.mu.Lock()
-			b.insertLocked(a.extra)
-			b.mu.Unlock()
-		}
 		t.counters.releasedEvents.Add(uint64(events))
 		t.observe(Event{
 			Kind: Released, SessionID: s.key.id, LastEventID: cursor, Verdict: Live,
 			StatusCode: a.status, Events: events, Duration: time.Since(held),
 		})
-		return nil
+		return a.extra, nil
 	case dead == nil:
 		dead, _ = t.undecided(b.f, since, cursor, a)
 	}
@@ -52,7 +47,7 @@ func (b *body) renew(events int) error {
 		Kind: Quarantined, SessionID: s.key.id, LastEventID: cursor, Verdict: dead.Verdict,
 		StatusCode: dead.StatusCode, Events: events, Duration: time.Since(held), Err: dead,
 	})
-	return dead
+	return nil, dead
 }
 
 // leaseExpired reports whether the last proof of life is too old to let an

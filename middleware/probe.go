@@ -199,6 +199,7 @@ func (t *Transport) probeOnce(ctx context.Context, s *session, from *http.Reques
 	if !s.depart() {
 		return answer{detail: "the session is over"}, cancel
 	}
+	t.counters.probes.Add(1)
 	resp, err := t.cfg.Base.RoundTrip(req)
 	s.arrive()
 	if err != nil {

@@ -232,14 +232,19 @@ func (t *Transport) verdict(ctx context.Context, s *session, round *round) (a an
 // the stream.
 func (r *reconnect) release(resp *http.Response, b *body, a answer, held time.Time) (*http.Response, error) {
 	t, s := r.t, r.f.s
-	events, size := b.release(a.extra)
+	if s.asks(b.whatIsHeld()) {
+		// Its cancellation, or its call's answer, may be right behind it.
+		catchUp(r.f.client.Context(), []*body{b})
+	}
+	events, size, said := b.release(r.cursor, a.extra)
 	t.counters.live.Add(1)
 	t.counters.releasedEvents.Add(uint64(events))
 	t.observe(Event{
 		Kind: Released, SessionID: s.key.id, LastEventID: r.cursor, Verdict: Live, StatusCode: a.status,
 		Events: events, Bytes: int64(size), Duration: time.Since(held),
 	})
-	if len(a.extra) > 0 {
+	t.observeAll(said)
+	if len(a.extra) > 0 || len(said) > 0 {
 		resp.ContentLength = -1
 		resp.Header.Del("Content-Length")
 	}
@@ -353,7 +358,9 @@ func (r *reconnect) comeBack(e *SessionResumptionError, a answer) (*http.Respons
 		retry = time.Second << min(max(r.since, 0), 5)
 		retry += rand.N(retry / 5)
 	}
-	return comeBackResponse(r.f.client, e, r.cursor, min(retry, maxRetry), a.extra), nil
+	extra := r.t.reconcileExtra(r.f.s, a.extra)
+	r.t.observeAll(extra.events)
+	return comeBackResponse(r.f.client, e, r.cursor, min(retry, maxRetry), extra.data), nil
 }
 
 // broken is a GET that got no answer: the client's own network error, unless

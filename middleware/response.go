@@ -49,7 +49,7 @@ func comeBackResponse(req *http.Request, e *SessionResumptionError, cursor strin
 	return resp
 }
 
-func ownResponse(req *http.Request, status int, contentType string, body []byte, e *SessionResumptionError) *http.Response {
+func ownResponse(req *http.Request, status int, contentType string, body []byte, e error) *http.Response {
 	return &http.Response{
 		Status:     strconv.Itoa(status) + " " + http.StatusText(status),
 		StatusCode: status,
@@ -85,10 +85,4 @@ func clip(s string) string {
 		s = s[:len(s)-1]
 	}
 	return s + "…"
-}
-
-func unquote(raw json.RawMessage) string {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	return s
 }

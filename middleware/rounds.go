@@ -162,7 +162,6 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 	var last func() // settles the last attempt
 	for attempt := 1; ; attempt++ {
 		sent := time.Now()
-		t.counters.probes.Add(1)
 		t.observe(Event{Kind: ProbeSent, SessionID: s.key.id, Attempt: attempt})
 		a, last = t.probeOnce(ctx, s, r.from, r.cookies)
 		t.observe(Event{
@@ -187,7 +186,7 @@ func (t *Transport) run(s *session, r *round) (settle func()) {
 	r.answer = a
 	s.mu.Lock()
 	held := slices.Clone(r.held)
-	if a.verdict == Live {
+	if a.verdict == Live && r.waiters > 0 {
 		r.extra, s.extra = s.extra, nil
 	}
 	extra := len(r.extra) > 0

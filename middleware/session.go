@@ -25,8 +25,9 @@ func (k sessionKey) endpoint() string { return k.scheme + "://" + k.host + k.pat
 type session struct {
 	// Immutable. over is closed, by who set dead, when the session is dead and
 	// all that was in flight has returned.
-	key  sessionKey
-	over chan struct{}
+	key    sessionKey
+	over   chan struct{}
+	ledger *ledger // nil with PendingOff
 
 	mu sync.Mutex // guards everything below
 
@@ -84,6 +85,9 @@ func (s *session) info() SessionInfo {
 	info := SessionInfo{
 		SessionID: s.key.id, Endpoint: s.key.endpoint(), LastAlive: s.lastLive,
 		InFlight: len(s.flights), AmbiguousRounds: s.rounds,
+	}
+	if s.ledger != nil {
+		info.Pending = s.ledger.count()
 	}
 	if s.standalone != nil {
 		info.Cursor = s.standalone.cursor

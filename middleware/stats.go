@@ -18,6 +18,8 @@ type Stats struct {
 	EmptyReplays    uint64 // replays released that ended without any event
 	ReleasedEvents  uint64 // events that were held and then handed on
 	Quarantined     uint64 // events that were held and then discarded
+	Suppressed      uint64 // messages kept back that had come before, or were moot
+	Stale           uint64 // server-to-client requests that nobody waits for any more
 	Fenced          uint64 // requests refused here
 	CursorsRestored uint64 // cursors put back that a client had lost
 }
@@ -25,6 +27,7 @@ type Stats struct {
 type counters struct {
 	sessions, reconnects, probes, live, dead, ambiguous, emptyReplays atomic.Uint64
 	releasedEvents, quarantined, fenced, cursorsRestored              atomic.Uint64
+	suppressed, stale                                                 atomic.Uint64
 }
 
 // Stats returns a snapshot. Counters that change together may be read apart.
@@ -36,6 +39,7 @@ func (t *Transport) Stats() Stats {
 		EmptyReplays: c.emptyReplays.Load(), ReleasedEvents: c.releasedEvents.Load(),
 		Quarantined: c.quarantined.Load(), Fenced: c.fenced.Load(),
 		CursorsRestored: c.cursorsRestored.Load(),
+		Suppressed:      c.suppressed.Load(), Stale: c.stale.Load(),
 	}
 }
 
@@ -50,6 +54,8 @@ type SessionInfo struct {
 	InFlight int
 	// AmbiguousRounds counts reconnects without a verdict since the last Live.
 	AmbiguousRounds int
+	// Pending counts the server-to-client requests that are not settled.
+	Pending int
 	// Cursor is the last event id that was handed on of the standalone
 	// stream, "" if it is not known.
 	Cursor string

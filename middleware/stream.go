@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/revenant-mcp/revenant/middleware/internal/sse"
 )
@@ -12,6 +13,12 @@ type stream struct {
 	standalone bool
 	bodies     []*body // that carry it now: the old one may linger when it is resumed
 	opened     int     // bodies so far
+
+	// origin is the POST that it is the answer to, nil if that is not known.
+	origin *origin
+	// passed counts the times that something new has come while requests of
+	// the server's were pending. It is not guarded by the session's mu.
+	passed atomic.Uint64
 
 	// cursor is the id of the last event handed on, by body number cursorOf. If
 	// known, "" is a reset.

@@ -19,8 +19,8 @@ type Transport struct {
 	counters counters
 
 	mu       sync.Mutex // guards the tables, not what is in them
-	sessions *lru[*session]
-	fences   *lru[*SessionResumptionError]
+	sessions *lru[sessionKey, *session]
+	fences   *lru[sessionKey, *SessionResumptionError]
 }
 
 // New returns a Transport, or every fault of cfg at once. It starts nothing,
@@ -32,8 +32,8 @@ func New(cfg Config) (*Transport, error) {
 	}
 	return &Transport{
 		cfg:      cfg,
-		sessions: newLRU[*session](cfg.MaxSessions),
-		fences:   newLRU[*SessionResumptionError](cfg.MaxSessions),
+		sessions: newLRU[sessionKey, *session](cfg.MaxSessions),
+		fences:   newLRU[sessionKey, *SessionResumptionError](cfg.MaxSessions),
 	}, nil
 }
 
@@ -118,6 +118,9 @@ func (t *Transport) lookup(k sessionKey) (*session, *SessionResumptionError) {
 
 func (t *Transport) createLocked(k sessionKey) *session {
 	s := &session{key: k, over: make(chan struct{}), flights: make(map[*flight]struct{})}
+	if t.cfg.Pending != PendingOff {
+		s.ledger = newLedger(&t.cfg, k.id)
+	}
 	t.sessions.put(k, s)
 	t.counters.sessions.Add(1)
 	return s
@@ -159,7 +162,18 @@ func (s *session) reconnects(req *http.Request) bool {
 // session is one of them: clients wait for its answer before they go on.
 func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 	s, req := f.s, f.client
+	post, del := req.Method == http.MethodPost, req.Method == http.MethodDelete
+	awaiting := post && s.ledger != nil && s.ledger.awaiting.Load()
+	switch {
+	case awaiting:
+		f.keepBody(t.cfg.MaxEventBytes)
+	case post && s.ledger != nil:
+		f.keepBody(maxCallBytes)
+	}
 	resp, err := f.roundTrip(f.req)
+	if awaiting && !(err == nil && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone)) {
+		resp = t.replied(f, resp, err)
+	}
 	if err != nil {
 		f.end()
 		if e, ok := err.(*SessionResumptionError); ok && e.Phase == PhaseFence {
@@ -168,7 +182,6 @@ func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Request = req
-	post, del := req.Method == http.MethodPost, req.Method == http.MethodDelete
 	switch status := resp.StatusCode; {
 	case (post || del) && (status == http.StatusNotFound || status == http.StatusGone):
 		resp.Body.Close()
@@ -198,8 +211,11 @@ func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 // standalone stream when it opens for the first time.
 func (t *Transport) stream(f *flight, resp *http.Response) (*http.Response, error) {
 	s := f.s
-	s.mu.Lock()
 	st := &stream{}
+	if isCall(f.client) && s.ledger != nil {
+		st.origin = newOrigin(&f.said)
+	}
+	s.mu.Lock()
 	if f.client.Method == http.MethodGet {
 		if s.standalone == nil {
 			s.standalone = &stream{standalone: true}

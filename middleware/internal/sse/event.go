@@ -146,3 +146,52 @@ func Cursor(id string, retry time.Duration) []byte {
 	}
 	return append(b, "data: \n\n"...)
 }
+
+// Format is the inverse of [Parse]. Where there is no data it writes an empty
+// line of it, for clients that remember an id only then.
+func Format(e Event) []byte {
+	var b []byte
+	line := func(name, value string) {
+		b = append(append(append(b, name...), ": "...), value...)
+		b = append(b, '\n')
+	}
+	if e.HasID {
+		line("id", e.ID)
+	}
+	if e.Name != "" {
+		line("event", e.Name)
+	}
+	if e.Retry != "" {
+		line("retry", e.Retry)
+	}
+	for data := range bytes.SplitSeq(e.Data, []byte{'\n'}) {
+		line("data", string(bytes.ReplaceAll(data, []byte{'\r'}, []byte{' '})))
+	}
+	return append(b, '\n')
+}
+
+// ParseLF returns the data of a block for a reader to whom a CR that stands
+// alone is part of the line, nil if there is none in it.
+func ParseLF(block []byte) []byte {
+	lone := false
+	for rest := block; ; {
+		i := bytes.IndexByte(rest, '\r')
+		if i < 0 {
+			break
+		}
+		if lone = i+1 < len(rest) && rest[i+1] != '\n'; lone {
+			break
+		}
+		rest = rest[i+1:]
+	}
+	if !lone {
+		return nil
+	}
+	var data []byte
+	for line := range bytes.SplitSeq(block, []byte{'\n'}) {
+		if name, value := field(line); string(name) == "data" {
+			data = append(append(data, value...), '\n')
+		}
+	}
+	return bytes.TrimSuffix(data, []byte{'\n'})
+}

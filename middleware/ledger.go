@@ -1,0 +1,397 @@
+package middleware
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxPending bounds the requests of a session that are followed. Where
+	// there are more, the oldest counts as settled.
+	maxPending = 128
+	// maxSettled bounds the settled requests of a session that are remembered
+	// by their ids, and the calls.
+	maxSettled = 1024
+	// maxMetaBytes bounds what is kept of a request's _meta.
+	maxMetaBytes = 4 << 10
+	// staleReplays is how often a request must have been replayed after its
+	// answer, with nothing else on its stream, before it can be stale.
+	staleReplays = 2
+)
+
+// pendingState is how far a server-to-client request has come.
+type pendingState uint8
+
+const (
+	delivered pendingState = iota // the application has it
+	answered                      // the server has taken the answer, and the call is open
+	lost                          // the answer was sent, and nobody knows whether it arrived
+	settled                       // answered, cancelled, or its call has finished
+	stale                         // the server no longer waits, and that has been said
+)
+
+// pending is one server-to-client request that the application has been given.
+type pending struct {
+	id     rpcID
+	method string
+	state  pendingState
+	call   rpcID   // the client's call that it belongs to, if known
+	st     *stream // that it arrived on, nil if not known
+
+	given firstMeta  // as last delivered
+	prior *firstMeta // as delivered before that, nil for a first delivery
+
+	replied bool      // the client has sent an answer
+	at      time.Time // when the server took it
+	replays int       // since then, with no progress on st
+	mark    uint64    // what st.passed was at the last of them
+}
+
+// firstMeta is `params._meta` of a request that was delivered.
+type firstMeta struct {
+	meta json.RawMessage
+	lost bool // it was too large to be kept
+}
+
+// ledger follows a session's server-to-client requests. A request id is never
+// used twice by a server within a session (MCP 2025-11-25 basic, requests), so
+// one that comes again is a replay, on whatever stream.
+//
+// It decides and does nothing: no I/O, no hook, no clock. Nothing is locked
+// inside its lock.
+type ledger struct {
+	// Immutable.
+	policy  Pending
+	grace   time.Duration
+	session string
+
+	// Read without the lock on every event and POST: whether there is anything
+	// to follow in what the server sends, and in what the client sends.
+	following, awaiting atomic.Bool
+
+	mu      sync.Mutex // guards everything below
+	pending map[string]*pending
+	order   []*pending
+	settled *lru[string, struct{}] // request ids: replays are suppressed
+	failed  *lru[string, []byte]   // calls that were failed, with what is still to be said to them
+}
+
+func newLedger(c *Config, session string) *ledger {
+	return &ledger{policy: c.Pending, grace: c.StaleGrace, session: session}
+}
+
+// ruling is what becomes of a message.
+type ruling uint8
+
+const (
+	pass     ruling = iota
+	suppress        // it does not reach the application
+	fail            // in its place, its call is failed
+)
+
+// sighting says where and how a server-to-client request has come.
+type sighting struct {
+	call   rpcID   // the client's one call on the stream
+	st     *stream // nil for none
+	replay bool    // a reconnect has replayed it
+	// moot: it came together with its cancellation or with the answer of its
+	// call, so that nobody waits for it.
+	moot bool
+	// asserted: the replay says that the server still waits.
+	asserted bool
+	now      time.Time
+}
+
+// request rules on one server-to-client request. err is the
+// [*StaleElicitationError] or [*UnknownPendingRequestError] of one that has
+// become stale.
+func (l *ledger) request(m message, at sighting) (ruling, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.countLocked()
+	if _, ok := l.settled.get(m.id.key); ok {
+		return suppress, nil
+	}
+	if l.settled == nil {
+		l.settled, l.failed = newLRU[string, struct{}](maxSettled), newLRU[string, []byte](maxSettled)
+	}
+	p := l.pending[m.id.key]
+	_, callFailed := l.failed.get(at.call.key)
+	switch {
+	case p == nil && (at.moot || callFailed):
+		l.settled.put(m.id.key, struct{}{})
+		return suppress, nil
+	case p == nil:
+		p = &pending{id: m.id, method: clip(m.method), call: at.call, st: at.st, given: keepMeta(m.meta)}
+		l.addLocked(p)
+		if l.policy == PendingStrict && at.replay {
+			p.replied = true // the application will not
+			return l.failLocked(p), &UnknownPendingRequestError{
+				SessionID: l.session, RequestID: clip(p.id.raw), Method: p.method, OriginRequestID: p.call.raw,
+			}
+		}
+		return pass, nil
+	case at.moot:
+		l.settleLocked(p)
+		return suppress, nil
+	case p.state == settled || p.state == stale:
+		return suppress, nil
+	}
+
+	if l.policy == PendingStrict || p.state == lost {
+		if at.asserted && !p.given.lost {
+			prior := p.given
+			p.state, p.replied, p.given, p.prior = delivered, false, keepMeta(m.meta), &prior
+			return pass, nil
+		}
+		if l.policy == PendingStrict {
+			return l.staleLocked(p, "it was replayed without an assertion that the server still waits")
+		}
+		return l.staleLocked(p, "the answer was lost on the way")
+	}
+	if p.state == answered {
+		if passed := p.passed(); passed != p.mark {
+			p.mark, p.replays = passed, 0
+		}
+		p.replays++
+		if p.replays >= staleReplays && at.now.Sub(p.at) >= l.grace {
+			return l.staleLocked(p, "the server took the answer and asks again, with no progress since")
+		}
+	}
+	return suppress, nil
+}
+
+// response notes that the server has answered a call of the client's.
+func (l *ledger) response(call rpcID) ruling {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.countLocked()
+	if owed, failed := l.failed.get(call.key); failed {
+		if owed == nil {
+			return suppress // it has been told already
+		}
+		l.failed.remove(call.key)
+	}
+	l.finishLocked(call)
+	return pass
+}
+
+// cancelled notes that the server has withdrawn a request.
+func (l *ledger) cancelled(id rpcID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.countLocked()
+	if p := l.pending[id.key]; p != nil {
+		l.settleLocked(p)
+	}
+}
+
+// abandoned notes that the client has withdrawn a call of its own.
+func (l *ledger) abandoned(call rpcID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.countLocked()
+	l.failed.remove(call.key)
+	l.finishLocked(call)
+}
+
+// undelivered takes a delivery back that the client has never read.
+func (l *ledger) undelivered(id rpcID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.countLocked()
+	p := l.pending[id.key]
+	switch {
+	case p == nil || p.state != delivered || p.replied:
+	case p.prior != nil:
+		p.state, p.replied, p.given, p.prior = lost, true, *p.prior, nil
+	default:
+		l.removeLocked(p)
+	}
+}
+
+// outcome is what became of the client's answer to a server's request.
+type outcome uint8
+
+const (
+	accepted   outcome = iota
+	refused            // by the server, while the session lives
+	unanswered         // nobody knows
+	deferred           // the client may send it again, with better credentials
+)
+
+// reply notes the client's answer to a request. known is false for a request
+// that the ledger has not seen. err says that the request has become stale, st
+// and call what is to be failed.
+func (l *ledger) reply(id rpcID, o outcome, now time.Time) (known bool, st *stream, err *StaleElicitationError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.countLocked()
+	p := l.pending[id.key]
+	if p == nil {
+		_, known = l.settled.get(id.key)
+		return known, nil, nil
+	}
+	if o == deferred {
+		return true, nil, nil
+	}
+	p.replied = true
+	if p.state != delivered && p.state != lost {
+		if p.state != answered {
+			l.removeLocked(p)
+			l.settled.put(p.id.key, struct{}{})
+		}
+		return true, nil, nil
+	}
+	switch o {
+	case accepted:
+		if p.call.key == "" {
+			l.settleLocked(p) // nothing will tell when it is over
+			break
+		}
+		p.state, p.at, p.replays, p.mark = answered, now, 0, p.passed()
+	case unanswered:
+		p.state = lost
+	case refused:
+		st = p.st
+		var r ruling
+		if r, err = l.staleLocked(p, "the server refused the answer"); r == fail {
+			l.failed.put(p.call.key, failure(p.call, err)) // there is nothing that it could stand in for
+		}
+	}
+	return true, st, err
+}
+
+// owed returns what is still to be said to a call that has failed, once.
+func (l *ledger) owed(call rpcID) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	block, ok := l.failed.get(call.key)
+	if ok && block != nil {
+		l.failed.put(call.key, nil)
+	}
+	return block
+}
+
+// recall reports whether a request has come before, so that this is a replay,
+// and whether it matters if that asserts its liveness; then first is what it is
+// to be compared with.
+func (l *ledger) recall(id rpcID) (known, asks bool, first json.RawMessage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.pending[id.key]
+	if p == nil {
+		_, known = l.settled.get(id.key)
+		return known, false, nil
+	}
+	return true, p.state == lost || l.policy == PendingStrict && p.state < settled, p.given.meta
+}
+
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, p := range l.order {
+		if p.state < settled {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *ledger) staleLocked(p *pending, reason string) (ruling, *StaleElicitationError) {
+	err := &StaleElicitationError{
+		SessionID: l.session, RequestID: clip(p.id.raw), Method: p.method,
+		OriginRequestID: p.call.raw, Reason: reason,
+	}
+	return l.failLocked(p), err
+}
+
+// failLocked makes a request stale and fails its call, which settles whatever
+// else that call has asked.
+func (l *ledger) failLocked(p *pending) ruling {
+	l.settleLocked(p)
+	p.state = stale
+	if p.call.raw == "" {
+		return suppress
+	}
+	if _, ok := l.failed.get(p.call.key); ok {
+		return suppress
+	}
+	l.failed.put(p.call.key, nil)
+	l.finishLocked(p.call)
+	return fail
+}
+
+func (l *ledger) finishLocked(call rpcID) {
+	for i := len(l.order) - 1; i >= 0; i-- { // from the end: settling may remove
+		if p := l.order[i]; p.call.key == call.key {
+			l.settleLocked(p)
+		}
+	}
+}
+
+// settleLocked ends a request. One that the client still has to answer is kept,
+// since a server may refuse that answer.
+func (l *ledger) settleLocked(p *pending) {
+	if p.state != stale {
+		p.state = settled
+	}
+	p.given, p.prior, p.st = firstMeta{}, nil, nil
+	if p.replied {
+		l.removeLocked(p)
+		l.settled.put(p.id.key, struct{}{})
+	}
+}
+
+func (l *ledger) addLocked(p *pending) {
+	if len(l.order) == maxPending {
+		oldest := l.order[0]
+		l.removeLocked(oldest)
+		l.settled.put(oldest.id.key, struct{}{})
+	}
+	if l.pending == nil {
+		l.pending = make(map[string]*pending)
+	}
+	l.pending[p.id.key] = p
+	l.order = append(l.order, p)
+}
+
+func (l *ledger) removeLocked(p *pending) {
+	if l.pending[p.id.key] != p {
+		return
+	}
+	delete(l.pending, p.id.key)
+	l.order = slices.DeleteFunc(l.order, func(other *pending) bool { return other == p })
+	if len(l.order) == 0 {
+		l.pending, l.order = nil, nil
+	}
+}
+
+// countLocked publishes what is asked for on every event and POST.
+func (l *ledger) countLocked() {
+	following, awaiting := l.failed.len() > 0, false
+	for _, p := range l.order {
+		following = following || p.state < settled
+		awaiting = awaiting || p.state < settled || !p.replied
+	}
+	l.following.Store(following)
+	l.awaiting.Store(awaiting)
+}
+
+func keepMeta(meta json.RawMessage) firstMeta {
+	if len(meta) > maxMetaBytes {
+		return firstMeta{lost: true}
+	}
+	return firstMeta{meta: slices.Clone(meta)}
+}
+
+func (p *pending) passed() uint64 {
+	if p.st == nil {
+		return 0
+	}
+	return p.st.passed.Load()
+}
