@@ -173,8 +173,7 @@ func BenchmarkThroughput(b *testing.B) {
 	for _, size := range []int{256, 4 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			const total = 48 << 20
-			head := "id: 1000001\nevent: message\ndata: "
-			event := head + strings.Repeat("x", size-len(head)-2) + "\n\n"
+			event := benchEvent(size)
 			chunk := []byte(strings.Repeat(event, max(1, 32<<10/size)))
 			srv := benchServer(b, func(w http.ResponseWriter, _ *http.Request) {
 				for n := 0; n < total; n += len(chunk) {
@@ -213,6 +212,66 @@ func BenchmarkThroughput(b *testing.B) {
 			b.ReportMetric(100/ratio, "%-of-bare")
 			b.ReportMetric(total/x/1e6, "bare-MB/s")
 			b.ReportMetric(total/y/1e6, "guarded-MB/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// benchEvent is a notification as servers send it, with its id, size bytes long.
+func benchEvent(size int) string {
+	head := "id: 1000001\nevent: message\n" +
+		`data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"`
+	tail := "\"}}\n\n"
+	return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
+}
+
+// endless is a stream that costs nothing: what is measured over it is the
+// middleware alone.
+type endless struct {
+	chunk string
+	total int
+}
+
+func (e endless) RoundTrip(req *http.Request) (*http.Response, error) {
+	var parts []io.Reader
+	for n := 0; n < e.total; n += len(e.chunk) {
+		parts = append(parts, strings.NewReader(e.chunk))
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
+		Body: io.NopCloser(io.MultiReader(parts...)), Request: req,
+	}, nil
+}
+
+// BenchmarkPending: what it costs to look out for the server's requests while
+// there are none, over a stream that costs nothing, against PendingOff.
+func BenchmarkPending(b *testing.B) {
+	for _, size := range []int{256, 4 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			const total = 16 << 20
+			base := endless{chunk: strings.Repeat(benchEvent(size), max(1, 16<<10/size)), total: total}
+			read := func(mode middleware.Pending) func() {
+				rt, err := middleware.New(middleware.Config{Base: base, Pending: mode})
+				if err != nil {
+					b.Fatal(err)
+				}
+				buf := make([]byte, 4<<10)
+				return func() {
+					req := benchRequest(b, b.Context(), http.MethodPost, "http://bench.invalid/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+					resp, err := rt.RoundTrip(req)
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer resp.Body.Close()
+					for err == nil {
+						_, err = resp.Body.Read(buf)
+					}
+				}
+			}
+			x, y, _ := inTurn(max(b.N, 15), read(middleware.PendingOff), read(middleware.PendingReconcile))
+			events := float64(total / size)
+			b.ReportMetric(1e9*(y-x)/events, "ns-more/event")
+			b.ReportMetric(1e9*x/events, "ns-off/event")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -41,17 +41,52 @@ type delivery struct {
 
 // asks reports whether whole events have to be looked at: whether anything is
 // pending, or one of them may be a request. It is asked of every byte of a
-// stream.
-func (s *session) asks(data []byte) bool {
-	return s.ledger != nil && len(data) > 0 && (s.ledger.following.Load() || mayRequest(data))
+// stream. cr is whether there may be a CR in data.
+func (s *session) asks(data []byte, cr bool) bool {
+	return s.ledger != nil && len(data) > 0 && (s.ledger.following.Load() || mayRequest(data, cr))
 }
 
-// mayRequest reports whether there can be a JSON-RPC request in data: whether
-// it has both member names, or spells some letter by an escape.
-func mayRequest(data []byte) bool {
-	return bytes.Contains(data, []byte(`"id"`)) && bytes.Contains(data, []byte(`"method"`)) ||
-		bytes.Contains(data, []byte(`\u00`))
+// mayRequest reports whether there can be a server-to-client request in data:
+// whether an event has the names of both members. It goes from object to
+// object; what begins as servers begin a notification is one, and is skipped to
+// the end of its line.
+func mayRequest(data []byte, cr bool) bool {
+	if cr { // lines may end elsewhere
+		return bytes.Contains(data, memberID) && bytes.Contains(data, memberMethod)
+	}
+	for at := 0; at < len(data); {
+		n := bytes.IndexByte(data[at:], '{')
+		if n < 0 {
+			return false
+		}
+		n += at
+		if rest := data[n:]; len(rest) > len(notification) && string(rest[:len(notification)]) == notification {
+			end := bytes.IndexByte(rest[len(notification):], '\n')
+			if end < 0 {
+				return false
+			}
+			at = n + len(notification) + end + 1
+			continue
+		}
+		event := data[at:]
+		if end := bytes.Index(event, []byte("\n\n")); end >= 0 {
+			event = event[:end+2]
+		}
+		if bytes.Contains(event, memberID) && bytes.Contains(event, memberMethod) {
+			return true
+		}
+		at += len(event)
+	}
+	return false
 }
+
+// notification is how most servers begin one; the others cost a search.
+const notification = `{"jsonrpc":"2.0","method":"notifications/`
+
+var (
+	memberID     = []byte(`"id"`)
+	memberMethod = []byte(`"method"`)
+)
 
 // block is one event with what it says.
 type block struct {
@@ -136,7 +171,7 @@ func (t *Transport) reconcile(p passage, data []byte) reconciled {
 // reconcileExtra rules on what came with a probe's answer, whose stream nobody
 // knows.
 func (t *Transport) reconcileExtra(s *session, extra []byte) reconciled {
-	if !s.asks(extra) {
+	if !s.asks(extra, true) {
 		return reconciled{data: extra}
 	}
 	return t.reconcile(passage{s: s}, extra)
@@ -234,6 +269,10 @@ func (b *block) read(raw []byte) {
 	if len(data) == 0 {
 		return
 	}
+	if bytes.HasPrefix(data, []byte(notification)) && !bytes.Contains(data, []byte("requestId")) {
+		b.messages = []message{{raw: data}}
+		return
+	}
 	b.batch = isBatch(data)
 	for _, m := range messages(data) {
 		b.messages = append(b.messages, readMessage(m))
@@ -318,11 +357,11 @@ func originOf(err error) string {
 }
 
 // reconcile rules on the requests in buf[from:whole], and puts extra behind
-// it. It is called by the reader, or by who releases.
-func (b *body) reconcile(from int, extra []byte) {
+// it. It is called by the reader.
+func (b *body) reconcile(from int, extra []byte, cr bool) {
 	t, s := b.f.t, b.f.s
 	region := b.buf[from:b.whole]
-	asks := s.asks(region)
+	asks := s.asks(region, cr)
 	if !asks && len(extra) == 0 {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // rpc is a JSON object with its member names as they stand: encoding/json would
@@ -79,7 +80,7 @@ func readMessage(raw json.RawMessage) message {
 	msg := message{raw: raw, id: readID(m["id"]), method: unquote(m["method"])}
 	switch {
 	case m.has("method") && msg.id.key != "":
-		if msg.method != "ping" {
+		if msg.method != "ping" && !strings.HasPrefix(msg.method, "notifications/") {
 			msg.kind = requestMessage
 			params, _ := parseRPC(m["params"])
 			msg.meta = params["_meta"]
