@@ -4,10 +4,10 @@ RACE ?= -race
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz
+.PHONY: help demo test check bench conformance fuzz
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## watch a dead session come back looking alive, and be stopped
 	@scripts/require-go.sh
@@ -25,6 +25,10 @@ check: ## all that a change must pass: format, vet, staticcheck, tidy, tests
 bench: ## measure what the middleware costs over the bare transport
 	@scripts/require-go.sh
 	scripts/bench.sh
+
+conformance: ## run the official MCP suite, bare and through the middleware
+	@scripts/require-go.sh
+	@scripts/conformance.sh
 
 fuzz: ## fuzz each target for FUZZTIME (30s), one after another
 	@scripts/require-go.sh

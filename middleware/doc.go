@@ -29,6 +29,11 @@
 //     the typed error. The middleware MUST NOT repeat a request of the client's,
 //     but for a reconnecting GET: one that was answered 409, 429 or 5xx, or one
 //     on which the server refused a cursor that the client had lost.
+//   - A server-to-client request, an elicitation say, MUST reach the application
+//     at most once in a session, unless a replay asserts that the server still
+//     waits. Where the server no longer does, the client's own call fails once,
+//     with the JSON-RPC error −32001, so that the application can issue it
+//     anew: see [Config.Pending].
 //
 // # What it cannot do
 //

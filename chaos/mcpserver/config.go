@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/mark3labs/mcp-go/server"
 )
 
 const (
@@ -14,60 +17,6 @@ const (
 	// DefaultMaxEvents is how many events the log keeps of one session.
 	DefaultMaxEvents = 10_000
 )
-
-// Refresh says which requests give a session its full SessionTTL again.
-type Refresh uint8
-
-const (
-	// RefreshPOST: the POSTs for which mcp-go asks the session store. It does
-	// not for a POST that it refuses first, nor for one with an empty result.
-	RefreshPOST Refresh = iota
-	// RefreshAny: every request that carries the session's id. What is sent
-	// on a stream that is open already refreshes nothing.
-	RefreshAny
-	// RefreshNever: none; a session ends SessionTTL after its beginning.
-	RefreshNever
-)
-
-var refreshNames = [...]string{RefreshPOST: "post", RefreshAny: "any", RefreshNever: "never"}
-
-// ParseRefresh is the inverse of [Refresh.String].
-func ParseRefresh(text string) (Refresh, error) {
-	for r, name := range refreshNames {
-		if name == text {
-			return Refresh(r), nil
-		}
-	}
-	return 0, fmt.Errorf("mcpserver: refresh is %q: want %q, %q or %q", text, refreshNames[0], refreshNames[1], refreshNames[2])
-}
-
-func (r Refresh) valid() bool { return int(r) < len(refreshNames) }
-
-// String is "post", "any" or "never".
-func (r Refresh) String() string {
-	if !r.valid() {
-		return fmt.Sprintf("Refresh(%d)", uint8(r))
-	}
-	return refreshNames[r]
-}
-
-// MarshalText writes what [ParseRefresh] reads. It fails for a value that is
-// none of the constants.
-func (r Refresh) MarshalText() ([]byte, error) {
-	if !r.valid() {
-		return nil, fmt.Errorf("mcpserver: %s has no text", r)
-	}
-	return []byte(r.String()), nil
-}
-
-// UnmarshalText is [ParseRefresh].
-func (r *Refresh) UnmarshalText(text []byte) error {
-	parsed, err := ParseRefresh(string(text))
-	if err == nil {
-		*r = parsed
-	}
-	return err
-}
 
 // Config says how a [Server] behaves. The zero Config is a server whose
 // sessions and events stay for as long as it runs.
@@ -94,14 +43,39 @@ type Config struct {
 	// first. 0 is [DefaultMaxEvents].
 	MaxEvents int
 
+	// Replay says where the replay of a resumed stream begins. The zero value is
+	// [ReplayExclusive].
+	Replay Replay
+	// OnBreak says what becomes of the server-to-client requests that are
+	// pending on a stream when that breaks. The zero value is [BreakKeeps].
+	OnBreak OnBreak
+	// StaleAnswer is the HTTP status for an answer to a server-to-client request
+	// that is not pending: any more, or it never was. 0 is what mcp-go does: 400,
+	// but 202 for an empty result. Other values hold for every such answer, and
+	// are from 200 to 299 (taken and dropped) or from 400 to 499. 404 and 410
+	// are refused: they would say that the session is dead. An answer on behalf
+	// of a dead session always gets 404.
+	StaleAnswer int
+	// LivenessToken gives every server-to-client request a token in its params'
+	// `_meta`, under [LivenessTokenKey]. When a replay sends the request again
+	// while it is pending in a living session, the token is a fresh one;
+	// otherwise it is that of the first sending.
+	LivenessToken bool
+
 	// Retry is written as the SSE field `retry` at the start of every SSE
 	// response: the time after which a client should come back. Whole
 	// milliseconds. 0: no such field.
 	Retry time.Duration
 
+	// Extend, if not nil, is called once by [New] with mcp-go's server, before
+	// that serves anybody, and may add tools, prompts and resources. A tool gets
+	// what it needs to ask the client something from [Server.AskOnCall]. What it
+	// sends by mcp-go's own means is not stamped; its results are.
+	Extend func(*Server, *server.MCPServer)
+
 	// Observe, if not nil, is told everything that the oracle records, when it
 	// happens and in the goroutine that did it. It should return soon. It may
-	// ask the oracle, but must not call [Server.Emit]: a stream waits meanwhile.
+	// ask the oracle, but must not call [Server.Emit] or [Server.Ask]: a stream waits meanwhile.
 	Observe func(Record)
 }
 
@@ -117,7 +91,7 @@ func (c Config) validate() error {
 	if c.SessionTTL < 0 {
 		fault("SessionTTL", c.SessionTTL, "0 (sessions never expire) or more")
 	}
-	if !c.Refresh.valid() {
+	if !refreshes.has(c.Refresh) {
 		fault("Refresh", c.Refresh, "RefreshPOST, RefreshAny or RefreshNever")
 	}
 	if c.LogRetention < 0 {
@@ -126,10 +100,28 @@ func (c Config) validate() error {
 	if c.MaxEvents < 0 {
 		fault("MaxEvents", c.MaxEvents, fmt.Sprintf("0 (%d) or more", DefaultMaxEvents))
 	}
+	if !replays.has(c.Replay) {
+		fault("Replay", c.Replay, "ReplayExclusive, ReplayInclusive or ReplayFull")
+	}
+	if !breaks.has(c.OnBreak) {
+		fault("OnBreak", c.OnBreak, "BreakKeeps, BreakCancels or BreakCancelsNoted")
+	}
+	if !validStaleAnswer(c.StaleAnswer) {
+		fault("StaleAnswer", c.StaleAnswer, "0 (400), 200 to 299, or 400 to 499 without 404 and 410, which say that the session is dead")
+	}
 	if c.Retry < 0 || c.Retry%time.Millisecond != 0 {
 		fault("Retry", c.Retry, "0 (no hint) or whole milliseconds")
 	}
 	return errors.Join(faults...)
+}
+
+func validStaleAnswer(status int) bool {
+	switch {
+	case status == http.StatusNotFound, status == http.StatusGone:
+		return false
+	default:
+		return status == 0 || status >= 200 && status <= 299 || status >= 400 && status <= 499
+	}
 }
 
 func validAddr(addr string) bool {

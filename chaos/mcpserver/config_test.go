@@ -1,7 +1,6 @@
 package mcpserver_test
 
 import (
-	"encoding/json"
 	"net"
 	"strings"
 	"testing"
@@ -18,6 +17,9 @@ func TestNewNamesEveryFaultAtOnce(t *testing.T) {
 		Refresh:      9,
 		LogRetention: -time.Minute,
 		MaxEvents:    -1,
+		Replay:       8,
+		OnBreak:      7,
+		StaleAnswer:  404,
 		Retry:        1500 * time.Microsecond,
 	})
 	if err == nil {
@@ -29,6 +31,9 @@ func TestNewNamesEveryFaultAtOnce(t *testing.T) {
 		`mcpserver: Refresh is Refresh(9): want RefreshPOST, RefreshAny or RefreshNever`,
 		`mcpserver: LogRetention is -1m0s: want 0 (events are kept for ever) or more`,
 		`mcpserver: MaxEvents is -1: want 0 (10000) or more`,
+		`mcpserver: Replay is Replay(8): want ReplayExclusive, ReplayInclusive or ReplayFull`,
+		`mcpserver: OnBreak is OnBreak(7): want BreakKeeps, BreakCancels or BreakCancelsNoted`,
+		`mcpserver: StaleAnswer is 404: want 0 (400), 200 to 299, or 400 to 499 without 404 and 410, which say that the session is dead`,
 		`mcpserver: Retry is 1.5ms: want 0 (no hint) or whole milliseconds`,
 	}
 	if got := strings.Split(err.Error(), "\n"); strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -102,39 +107,5 @@ func TestURLOfAnUnspecifiedAddressIsTheLoopback(t *testing.T) {
 			t.Errorf("URL() for %q = %s, want %s", test.addr, s.URL(), want)
 		}
 		s.Close()
-	}
-}
-
-func TestRefreshIsText(t *testing.T) {
-	for _, test := range []struct {
-		refresh mcpserver.Refresh
-		text    string
-	}{
-		{0, "post"}, {mcpserver.RefreshPOST, "post"}, {mcpserver.RefreshAny, "any"}, {mcpserver.RefreshNever, "never"},
-	} {
-		if got := test.refresh.String(); got != test.text {
-			t.Errorf("String() = %q, want %q", got, test.text)
-		}
-		if got, err := mcpserver.ParseRefresh(test.text); err != nil || got != test.refresh {
-			t.Errorf("ParseRefresh(%q) = %v, %v, want %v", test.text, got, err, test.refresh)
-		}
-		wire, err := json.Marshal(test.refresh)
-		if err != nil || string(wire) != `"`+test.text+`"` {
-			t.Errorf("Marshal(%v) = %s, %v, want %q", test.refresh, wire, err, test.text)
-		}
-		var back mcpserver.Refresh
-		if err := json.Unmarshal(wire, &back); err != nil || back != test.refresh {
-			t.Errorf("Unmarshal(%s) = %v, %v, want %v", wire, back, err, test.refresh)
-		}
-	}
-	if _, err := mcpserver.ParseRefresh("POST"); err == nil || !strings.Contains(err.Error(), `"POST": want "post", "any" or "never"`) {
-		t.Errorf(`ParseRefresh("POST") = %v, want an error that says what would be right`, err)
-	}
-	if _, err := mcpserver.Refresh(9).MarshalText(); err == nil {
-		t.Error("MarshalText() of no Refresh = nil, want an error")
-	}
-	r := mcpserver.RefreshAny
-	if err := r.UnmarshalText([]byte("x")); err == nil || r != mcpserver.RefreshAny {
-		t.Errorf("UnmarshalText(x) = %v and %v, want an error and no change", err, r)
 	}
 }

@@ -26,6 +26,24 @@
 // stream of its own call, and an answer that needs no stream is plain JSON and
 // leaves nothing in the log.
 //
+// # What the server asks
+//
+// A server-to-client request that a tool makes goes on the stream of its call,
+// and by default outlives that stream's connection. mcp-go has the means for
+// elicitation/create alone, and drops an empty answer before it has looked for
+// whom it is; so the requests, their ids and the wait for their answers are this
+// package's, for all methods alike, and mcp-go carries them and judges the POSTs
+// with the answers. Four knobs say what goes wrong: [Config.Replay],
+// [Config.OnBreak], [Config.StaleAnswer] and [Config.LivenessToken]. The Oracle
+// has an [Ask] for every request and an [Answer] for every answer, and
+// [Oracle.Pending] lists what is open now.
+//
+// The death of its session ends a request as [BreakCancels] does: nothing is
+// written, and the answer gets the 404 of a dead session. What deletes the
+// session ends the call, too.
+//
+// # Other differences
+//
 // In three more things the server differs from mcp-go as it comes: a GET without
 // a session id is refused with 400, where mcp-go opens a stream for a session
 // that it tells nobody of; a handler's messages still reach the stream of a POST
@@ -41,6 +59,17 @@
 //     It ends with its connection, as mcp-go's handlers do; with detached it
 //     goes on, and whoever resumes the stream gets the rest. As with every call that
 //     sends something, the answer's header comes with its first event.
+//   - confirm: asks the user with elicitation/create in form mode, times times,
+//     then works like work, and answers what the user did, one line for each
+//     time: the action, and the content as JSON.
+//   - confirm_url: the same in URL mode, once. When the user accepts, it sends
+//     notifications/elicitation/complete before it answers.
+//   - sample, roots, ping_client: ask the client with sampling/createMessage,
+//     roots/list and ping, and answer what it answered.
+//
+// The last five ask whether or not the client has said that it can answer. They
+// answer with isError what they could not learn: the client's error, an answer
+// that is none, or a stream that broke.
 //
 // Only versions of MCP that have sessions are offered. It is a server for
 // tests: it has no authentication, and whoever reaches it may make it work.

@@ -57,32 +57,42 @@ func (s *Server) emit(session, text string) (Stamp, error) {
 	defer s.inners.leave(session)
 	ctx, cancel := context.WithTimeoutCause(s.life, emitWait, ErrBacklog)
 	defer cancel()
-	return s.send(ctx, ch, session, text)
+	return s.send(ctx, ch, session, logMessage(text))
 }
 
-// send puts a stamped message on a channel of mcp-go's and waits until it is in
-// the log. mcp-go's own way of sending drops what finds the channel full, and
-// drops _meta always.
-func (s *Server) send(ctx context.Context, ch chan<- mcp.JSONRPCNotification, session, text string) (Stamp, error) {
-	stamp := s.oracle.stamp(session)
-	stored := s.acks.expect(stamp)
-	defer s.acks.forget(stamp)
+// logMessage is a log message, not stamped yet.
+func logMessage(text string) mcp.JSONRPCNotification {
 	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
 	n.Method = "notifications/message"
-	n.Params.Meta = map[string]any{StampKey: stamp}
 	n.Params.AdditionalFields = map[string]any{"level": mcp.LoggingLevelInfo, "logger": "revenant", "data": text}
+	return n
+}
+
+// send stamps a notification, puts it on a channel of mcp-go's and waits until
+// it is in the log. mcp-go's own way of sending drops what finds the channel
+// full, and drops _meta always.
+func (s *Server) send(ctx context.Context, ch chan<- mcp.JSONRPCNotification, session string, n mcp.JSONRPCNotification) (Stamp, error) {
+	stamp := s.oracle.stamp(session)
+	n.Params.Meta = map[string]any{StampKey: stamp}
+	return stamp, s.sendStamped(ctx, ch, stamp, n)
+}
+
+// sendStamped is send for what carries the stamp already.
+func (s *Server) sendStamped(ctx context.Context, ch chan<- mcp.JSONRPCNotification, stamp Stamp, n mcp.JSONRPCNotification) error {
+	stored := s.acks.expect(stamp)
+	defer s.acks.forget(stamp)
 	select {
 	case ch <- n:
 	case err := <-stored: // The session's events were purged.
-		return stamp, err
+		return err
 	case <-ctx.Done():
-		return stamp, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	select {
 	case err := <-stored:
-		return stamp, err
+		return err
 	case <-ctx.Done():
-		return stamp, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 

@@ -115,9 +115,9 @@ func TestDeleteEndsAnEmitThatWaits(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		var wg sync.WaitGroup
+		began := time.Now()
 		wg.Go(func() {
 			for range 1000 {
-				began := time.Now()
 				_, err := b.server.Emit(session, strings.Repeat("x", 500))
 				if err == nil {
 					continue

@@ -29,6 +29,11 @@ type call struct {
 	cursor  string
 	rpc     rpcHead
 	inner   string // the inner session that mcp-go sees, or ""
+	// admitted is whether mcp-go has asked the session store, and been told that
+	// the session lives.
+	admitted bool
+	// streaming is whether the header of an SSE answer has been written.
+	streaming bool
 	// ctx ends with the connection or with the server. mcp-go's handlers have
 	// a context that outlives the connection: see [Server.outlive].
 	ctx context.Context
@@ -88,7 +93,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if c.inner != "" {
 		r.Header.Set(server.HeaderKeySessionID, c.inner)
 	}
-	s.mcp.ServeHTTP(a, r)
+	if first := s.fullReplayFrom(c); first != "" {
+		r.Header.Set(mcp.HeaderLastEventID, first)
+	}
+	if c.method == http.MethodPost && c.rpc.isResponse() {
+		s.takeAnswer(a, r, c, body)
+	} else {
+		s.mcp.ServeHTTP(a, r)
+	}
+	if c.ctx.Err() != nil || a.failed {
+		s.detached(c)
+	}
 
 	if r.Method == http.MethodDelete && a.status < 300 && c.session != "" {
 		for _, id := range s.inners.of(c.session) {
@@ -149,7 +164,7 @@ func (s *Server) innerFor(c *call) string {
 		}
 		return postInner(c.session, c.n)
 	case c.method == http.MethodGet && c.cursor != "":
-		if from, _ := s.log.after(c.session, c.cursor); from != nil {
+		if from, _ := s.log.from(c.session, c.cursor); from != nil {
 			return from.inner
 		}
 	}
@@ -175,7 +190,8 @@ type answer struct {
 	http.ResponseWriter
 	server *Server
 	call   *call
-	status int // 0 until it is known
+	status int  // 0 until it is known
+	failed bool // a write did not succeed
 }
 
 // Unwrap is for [http.ResponseController].
@@ -192,7 +208,8 @@ func (a *answer) WriteHeader(status int) {
 	mediaType, _, _ := mime.ParseMediaType(a.Header().Get("Content-Type"))
 	sse := mediaType == "text/event-stream"
 	if sse {
-		a.server.inners.streams(a.call.inner)
+		a.call.streaming = true
+		a.server.attached(a.call)
 	}
 	a.note(status)
 	a.ResponseWriter.WriteHeader(status)
@@ -205,7 +222,15 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
-	return a.ResponseWriter.Write(p)
+	out := p
+	if a.call.streaming {
+		out = unwrapFrame(p)
+	}
+	if _, err := a.ResponseWriter.Write(out); err != nil {
+		a.failed = true
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // note records the status before the client can see it.

@@ -36,6 +36,9 @@ type inner struct {
 	busy chan struct{} // not nil: wait until it is closed, then look again
 	// stream is whether mcp-go has made an SSE stream of it.
 	stream bool
+	// carrier is the number of the request whose answer carries the stream, or
+	// 0 if it is broken. Not 0 => stream.
+	carrier int
 	// rpcID is the JSON-RPC id of the POST that it was made for, verbatim.
 	rpcID string
 	// notify takes what is to go on the standalone stream. nil until mcp-go
@@ -155,13 +158,39 @@ func (x *inners) ofCall(session, rpcID string) string {
 	return ""
 }
 
-// streams notes that mcp-go has made a stream of an inner session.
-func (x *inners) streams(id string) {
+// attach notes that mcp-go has made a stream of an inner session, and which
+// request carries it. It reports whether another one did until now.
+func (x *inners) attach(id string, n int) (tookOver bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if in := x.getLocked(id); in != nil {
-		in.stream = true
+	in := x.getLocked(id)
+	if in == nil {
+		return false
 	}
+	tookOver = in.carrier != 0 && in.carrier != n
+	in.stream, in.carrier = true, n
+	return tookOver
+}
+
+// detach notes that a request carries the stream no longer. It reports whether
+// it did until now.
+func (x *inners) detach(id string, n int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	in := x.getLocked(id)
+	if in == nil || in.carrier != n {
+		return false
+	}
+	in.carrier = 0
+	return true
+}
+
+// carried is whether any request carries the stream.
+func (x *inners) carried(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	in := x.getLocked(id)
+	return in != nil && in.carrier != 0
 }
 
 // registered is mcp-go's hook.
@@ -176,6 +205,9 @@ func (x *inners) registered(_ context.Context, session server.ClientSession) {
 // the one that bears the session's id, the record is gone and so are all others.
 func (s *Server) drop(id string) {
 	x, session := s.inners, sessionOf(id)
+	if s.sessions.buried(session) && !s.log.has(id) {
+		s.asks.release(id) // What waits keeps its request open.
+	}
 	x.mu.Lock()
 	in := x.getLocked(id)
 	if in == nil || in.open > 0 || in.busy != nil || s.log.has(id) ||

@@ -1,18 +1,14 @@
 package mcpserver
 
 import (
-	"cmp"
 	"container/list"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/mark3labs/mcp-go/server"
 )
 
 var errPurged = errors.New("mcpserver: the session's events were purged")
@@ -27,6 +23,9 @@ type eventLog struct {
 	sessions  *sessionStore
 	oracle    *Oracle
 	acks      *acks
+	asks      *asks
+	replay    Replay
+	tokens    bool   // Config.LivenessToken
 	nudge     func() // expire has something to do that it could not know of
 
 	mu      sync.Mutex
@@ -50,14 +49,16 @@ type entry struct {
 	inner   string
 	stream  string
 	message json.RawMessage
+	ask     int64 // the id, if the message is a server-to-client request; else 0
 	at      time.Time
 	turn    *list.Element // its place in eventLog.order
 }
 
 // StoreEvent implements [server.EventStore].
 func (l *eventLog) StoreEvent(_ context.Context, inner, stream string, message json.RawMessage) (string, error) {
+	message, ask := unwrap(slices.Clone(message))
 	stamp := stampIn(message)
-	id, stored, err := l.store(inner, stream, slices.Clone(message), stamp)
+	id, stored, err := l.store(inner, stream, message, ask, stamp)
 	if err == nil {
 		l.oracle.tell(stored)
 	}
@@ -65,7 +66,7 @@ func (l *eventLog) StoreEvent(_ context.Context, inner, stream string, message j
 	return id, err
 }
 
-func (l *eventLog) store(inner, stream string, message json.RawMessage, stamp Stamp) (string, Record, error) {
+func (l *eventLog) store(inner, stream string, message json.RawMessage, ask int64, stamp Stamp) (string, Record, error) {
 	session := sessionOf(inner)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +77,7 @@ func (l *eventLog) store(inner, stream string, message json.RawMessage, stamp St
 	l.seq++
 	e := &entry{
 		seq: l.seq, id: strconv.FormatUint(l.seq, 10),
-		inner: inner, stream: stream, message: message, at: time.Now(),
+		inner: inner, stream: stream, message: message, ask: ask, at: time.Now(),
 	}
 	sl.entries = append(sl.entries, e)
 	sl.count[inner]++
@@ -115,46 +116,6 @@ func (l *eventLog) removeLocked(sl *sessionLog, i int) {
 		delete(sl.count, e.inner)
 		l.emptied = append(l.emptied, e.inner)
 	}
-}
-
-// ReplayEventsAfter implements [server.EventStore].
-func (l *eventLog) ReplayEventsAfter(_ context.Context, inner, cursor string, send func(string, json.RawMessage) error) (string, error) {
-	from, after := l.after(sessionOf(inner), cursor)
-	if from == nil || from.inner != inner {
-		return "", fmt.Errorf("mcpserver: cursor %q: %w", cursor, server.ErrUnknownEventID)
-	}
-	for _, e := range after {
-		if err := send(e.id, e.message); err != nil {
-			return "", err
-		}
-	}
-	return from.stream, nil
-}
-
-// after returns the event that the cursor names and those that followed it on
-// its stream, or nil if the log does not have it.
-func (l *eventLog) after(session, cursor string) (from *entry, after []*entry) {
-	seq, err := strconv.ParseUint(cursor, 10, 64)
-	if err != nil {
-		return nil, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	sl := l.logs[session]
-	if sl == nil {
-		return nil, nil
-	}
-	i, ok := slices.BinarySearchFunc(sl.entries, seq, func(e *entry, seq uint64) int { return cmp.Compare(e.seq, seq) })
-	if !ok || sl.entries[i].id != cursor || l.forgottenLocked(sl.entries[i], time.Now()) {
-		return nil, nil
-	}
-	from = sl.entries[i]
-	for _, e := range sl.entries[i+1:] {
-		if e.stream == from.stream {
-			after = append(after, e)
-		}
-	}
-	return from, after
 }
 
 func (l *eventLog) forgottenLocked(e *entry, now time.Time) bool {

@@ -8,7 +8,7 @@ import (
 // oracleLimit bounds what the oracle remembers of each kind.
 const oracleLimit = 100_000
 
-// Why a session died.
+// Why a session died, or the server stopped to wait for an answer.
 type Why string
 
 const (
@@ -18,6 +18,14 @@ const (
 	WhyDeleted Why = "deleted"
 	// WhyReaped: [Server.Reap].
 	WhyReaped Why = "reaped"
+	// WhyBroken: the stream of the server-to-client request broke, and
+	// [Config.OnBreak] says that this ends it.
+	WhyBroken Why = "broken"
+	// WhySession: the session of the server-to-client request died.
+	WhySession Why = "session"
+	// WhyAsker: who asked gave up. The client cancelled the call, the context
+	// of [Server.Ask] ended, or the server did.
+	WhyAsker Why = "asker"
 )
 
 // Session is one session's life.
@@ -61,6 +69,12 @@ const (
 	RequestArrived
 	RequestAnswered // the status is known; a stream goes on from here
 	RequestEnded
+	AskSent       // a server-to-client request is about to be stored and sent
+	AskSentAgain  // a replay is about to send it
+	AskAnswered   // an answer to it was taken: its POST is about to get 202
+	AskCancelled  // the server waits for it no longer
+	AnswerRefused // an answer was not taken: its POST is about to get 400 or more
+	AnswerDropped // an answer was not taken, but its POST is about to get a 2xx
 )
 
 // Record is one thing that the oracle has recorded.
@@ -70,6 +84,8 @@ type Record struct {
 	Session Session // of SessionCreated and SessionDied
 	Event   Event   // of EventStored
 	Request Request // of RequestArrived, RequestAnswered and RequestEnded
+	Ask     Ask     // of all from AskSent on; zero if the answer is to nothing that was asked
+	Answer  Answer  // of AskAnswered, AnswerRefused and AnswerDropped
 }
 
 // History is what the oracle remembers, oldest first. It is the caller's own.
@@ -77,6 +93,8 @@ type History struct {
 	Sessions []Session
 	Events   []Event
 	Requests []Request
+	Asks     []Ask
+	Answers  []Answer
 	// Dropped is how many of them are missing, because the oracle remembers the
 	// latest 100,000 of each. A count over an incomplete History is worth nothing.
 	Dropped int
@@ -95,10 +113,13 @@ type Oracle struct {
 	sessions ring[Session]
 	events   ring[Event]
 	requests ring[Request] // that with the number N stands at N-1
+	asks     ring[Ask]     // that with the ID N stands at N-1
+	answers  ring[Answer]
+	pending  map[int64]struct{} // the IDs of those asks
 }
 
 func newOracle(observe func(Record), settle func()) *Oracle {
-	return &Oracle{observe: observe, settle: settle, lives: make(map[string]int)}
+	return &Oracle{observe: observe, settle: settle, lives: make(map[string]int), pending: make(map[int64]struct{})}
 }
 
 // History returns what has happened so far.
@@ -110,7 +131,10 @@ func (o *Oracle) History() History {
 		Sessions: o.sessions.snapshot(),
 		Events:   o.events.snapshot(),
 		Requests: o.requests.snapshot(),
-		Dropped:  o.sessions.dropped() + o.events.dropped() + o.requests.dropped(),
+		Asks:     o.asks.snapshot(),
+		Answers:  o.answers.snapshot(),
+		Dropped: o.sessions.dropped() + o.events.dropped() + o.requests.dropped() +
+			o.asks.dropped() + o.answers.dropped(),
 	}
 }
 
@@ -233,7 +257,7 @@ func (r *ring[T]) at(n int) *T {
 func (r *ring[T]) dropped() int { return r.next - len(r.buf) }
 
 func (r *ring[T]) snapshot() []T {
-	all := make([]T, 0, len(r.buf))
+	var all []T
 	for n := r.dropped(); n < r.next; n++ {
 		all = append(all, *r.at(n))
 	}

@@ -26,21 +26,23 @@ type sdk struct {
 }
 
 // connect connects a go-sdk client of a protocol version; "" is its newest.
-func connect(b *bed, version string) *sdk {
+func connect(b *bed, version string) *sdk { return connectWith(b, version, &mcp.ClientOptions{}) }
+
+// connectWith is connect with handlers.
+func connectWith(b *bed, version string, options *mcp.ClientOptions) *sdk {
 	b.t.Helper()
 	s := &sdk{}
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
-		//lint:ignore SA1019 In the versions that have sessions, log messages are not deprecated.
-		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
-			stamp, ok := mcpserver.StampOf(r.Params.Meta)
-			if !ok {
-				b.t.Errorf("log message %+v has no stamp", r.Params)
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.stamps = append(s.stamps, stamp)
-		},
-	})
+	//lint:ignore SA1019 In the versions that have sessions, log messages are not deprecated.
+	options.LoggingMessageHandler = func(_ context.Context, r *mcp.LoggingMessageRequest) {
+		stamp, ok := mcpserver.StampOf(r.Params.Meta)
+		if !ok {
+			b.t.Errorf("log message %+v has no stamp", r.Params)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stamps = append(s.stamps, stamp)
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options)
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := b.dial.DialContext(ctx, network, addr)
 		s.mu.Lock()
@@ -111,8 +113,8 @@ func TestSDKClientSeesEveryStamp(t *testing.T) {
 			t.Errorf("%d stamps, want 6", len(got))
 		}
 		tools, err := c.ListTools(t.Context(), nil)
-		if err != nil || len(tools.Tools) != 3 {
-			t.Errorf("ListTools() = %+v, %v, want 3 tools", tools, err)
+		if err != nil || len(tools.Tools) != 8 {
+			t.Errorf("ListTools() = %+v, %v, want 8 tools", tools, err)
 		}
 	})
 }

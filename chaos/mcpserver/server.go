@@ -38,6 +38,7 @@ type Server struct {
 	log      *eventLog
 	inners   *inners
 	acks     *acks
+	asks     *asks
 	wake     chan struct{}   // has room for one; tells Run that something is due earlier
 	life     context.Context // from New until the server is to stop; its cause is ErrClosed
 	end      func()          // ends life
@@ -79,9 +80,11 @@ func New(cfg Config) (*Server, error) {
 	s.life, s.end = life, func() { end(ErrClosed) }
 	s.oracle = newOracle(cfg.Observe, s.settle)
 	s.sessions = newSessionStore(cfg.SessionTTL, s.oracle)
+	s.asks = newAsks(s.oracle)
 	s.log = &eventLog{
 		retention: cfg.LogRetention, max: cfg.MaxEvents, logs: make(map[string]*sessionLog),
-		sessions: s.sessions, oracle: s.oracle, acks: s.acks, nudge: s.nudge,
+		sessions: s.sessions, oracle: s.oracle, acks: s.acks, asks: s.asks,
+		replay: cfg.Replay, tokens: cfg.LivenessToken, nudge: s.nudge,
 	}
 
 	hooks := &server.Hooks{}
@@ -90,6 +93,9 @@ func New(cfg Config) (*Server, error) {
 		server.WithLogging(), server.WithToolCapabilities(false), server.WithHooks(hooks),
 		server.WithToolHandlerMiddleware(s.stampAnswers))
 	s.addTools(m)
+	if cfg.Extend != nil {
+		cfg.Extend(s, m)
+	}
 	s.mcp = server.NewStreamableHTTPServer(m,
 		server.WithSessionIdManagerResolver(idResolver{s}),
 		server.WithEventStore(s.log),
@@ -132,7 +138,7 @@ func (s *Server) Reap(sessionID string) bool {
 	s.settle()
 	died, ok := s.sessions.end(sessionID, WhyReaped)
 	if ok {
-		s.oracle.tell(died)
+		s.died(died)
 		s.drop(sessionID)
 	}
 	return ok
@@ -261,10 +267,19 @@ func (s *Server) settle() {
 	}
 	deaths, emptied := s.sessions.expire(), s.log.expire()
 	for _, d := range deaths {
-		s.oracle.tell(d)
+		s.died(d)
 		s.drop(d.Session.ID)
 	}
 	for _, id := range emptied {
+		s.drop(id)
+	}
+}
+
+// died tells of a session's death, and ends what waits for its client.
+func (s *Server) died(d Record) {
+	s.oracle.tell(d)
+	s.asks.cancel(d.Session.ID, WhySession, all)
+	for _, id := range s.inners.of(d.Session.ID) {
 		s.drop(id)
 	}
 }

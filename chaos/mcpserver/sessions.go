@@ -181,6 +181,11 @@ func (s sessionIDs) Generate() string {
 // to an error alike.
 func (s sessionIDs) Validate(inner string) (isTerminated bool, err error) {
 	id := sessionOf(inner)
+	defer func() {
+		if s.call != nil {
+			s.call.admitted = err == nil && !isTerminated
+		}
+	}()
 	check := s.server.sessions.refresh
 	if s.server.cfg.Refresh == RefreshNever {
 		check = s.server.sessions.alive
@@ -201,7 +206,7 @@ func (s sessionIDs) Terminate(inner string) (isNotAllowed bool, err error) {
 		return false, nil
 	}
 	if died, ok := s.server.sessions.end(inner, WhyDeleted); ok {
-		s.server.oracle.tell(died)
+		s.server.died(died)
 	}
 	return false, nil
 }

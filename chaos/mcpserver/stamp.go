@@ -9,7 +9,8 @@ import (
 const StampKey = "revenant/stamp"
 
 // Stamp is the oracle's mark on one message of the server. It stands in the
-// `_meta` of the params of a notification and of the result of a tool call.
+// `_meta` of the params of a notification or a request, and of the result of a
+// tool call.
 type Stamp struct {
 	// Session is the id of the session that the message belongs to.
 	Session string `json:"session"`

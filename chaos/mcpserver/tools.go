@@ -30,6 +30,7 @@ func (s *Server) addTools(m *server.MCPServer) {
 		mcp.WithNumber("interval_ms", mcp.Required(), mcp.Min(0), mcp.Max(float64(maxInterval.Milliseconds()))),
 		mcp.WithBoolean("detached"),
 	), s.work)
+	s.addAskingTools(m)
 }
 
 // stampAnswers puts a stamp on every answer of a tool.
@@ -87,13 +88,21 @@ func (s *Server) work(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallTool
 // and answers. It ends early with the call's connection unless it is detached,
 // and in any case with the server or when the client cancels the call.
 func (s *Server) notify(ctx context.Context, name string, count int, interval time.Duration, detached bool) (*mcp.CallToolResult, error) {
-	c := callFrom(ctx)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
-	if !detached {
-		defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
+	if err := s.sendEvery(ctx, name, count, interval, detached); err != nil {
+		return nil, err
 	}
+	return mcp.NewToolResultText(fmt.Sprintf("%s: %d sent", name, count)), nil
+}
+
+// sendEvery is notify without the answer.
+func (s *Server) sendEvery(ctx context.Context, name string, count int, interval time.Duration, detached bool) error {
+	c := callFrom(ctx)
+	ends := []context.Context{s.life}
+	if !detached {
+		ends = append(ends, c.ctx)
+	}
+	ctx, cancel := within(ctx, ends...)
+	defer cancel()
 	ch := server.ClientSessionFromContext(ctx).NotificationChannel()
 	tick := time.NewTimer(interval)
 	defer tick.Stop()
@@ -101,12 +110,12 @@ func (s *Server) notify(ctx context.Context, name string, count int, interval ti
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		tick.Reset(interval)
-		if _, err := s.send(ctx, ch, c.session, fmt.Sprintf("%s %d of %d", name, i+1, count)); err != nil {
-			return nil, err
+		if _, err := s.send(ctx, ch, c.session, logMessage(fmt.Sprintf("%s %d of %d", name, i+1, count))); err != nil {
+			return err
 		}
 	}
-	return mcp.NewToolResultText(fmt.Sprintf("%s: %d sent", name, count)), nil
+	return nil
 }

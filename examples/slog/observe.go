@@ -44,6 +44,12 @@ func observe(logger *slog.Logger, counts *expvar.Map) func(middleware.Event) {
 				add(slog.String("phase", string(dead.Phase)), slog.Int("status", dead.StatusCode),
 					slog.Bool("outcome_unknown", dead.OutcomeUnknown), slog.String("detail", dead.Detail))
 			}
+		case middleware.DuplicateSuppressed:
+			level = slog.LevelInfo // the user is not asked again
+			add(slog.String("method", e.RPCMethod), slog.String("request", e.RequestID), slog.String("call", e.OriginRequestID))
+		case middleware.Stale:
+			level = slog.LevelWarn // the call has failed, and may be issued anew
+			add(slog.String("method", e.RPCMethod), slog.String("request", e.RequestID), slog.String("call", e.OriginRequestID), slog.Any("error", e.Err))
 		case middleware.Fenced:
 			level = slog.LevelWarn // somebody has not noticed yet
 			add(slog.String("method", e.Method))

@@ -1,0 +1,63 @@
+package mcpserver_test
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/revenant-mcp/revenant/chaos/mcpserver"
+)
+
+// knobType is what the three types of constants have in common.
+type knobType interface {
+	comparable
+	fmt.Stringer
+	encoding.TextMarshaler
+}
+
+func TestKnobsAreText(t *testing.T) {
+	isText(t, mcpserver.ParseRefresh, `mcpserver: refresh is "POST": want "post", "any" or "never"`, 9, map[mcpserver.Refresh]string{
+		mcpserver.RefreshPOST: "post", mcpserver.RefreshAny: "any", mcpserver.RefreshNever: "never",
+	})
+	isText(t, mcpserver.ParseReplay, `mcpserver: replay is "POST": want "exclusive", "inclusive" or "full"`, 9, map[mcpserver.Replay]string{
+		mcpserver.ReplayExclusive: "exclusive", mcpserver.ReplayInclusive: "inclusive", mcpserver.ReplayFull: "full",
+	})
+	isText(t, mcpserver.ParseOnBreak, `mcpserver: on_break is "POST": want "keeps", "cancels" or "cancels_noted"`, 9, map[mcpserver.OnBreak]string{
+		mcpserver.BreakKeeps: "keeps", mcpserver.BreakCancels: "cancels", mcpserver.BreakCancelsNoted: "cancels_noted",
+	})
+}
+
+func isText[T knobType](t *testing.T, parse func(string) (T, error), wrong string, none T, names map[T]string) {
+	t.Helper()
+	var zero T
+	if names[zero] == "" {
+		t.Errorf("%T: the zero value has no name", zero)
+	}
+	for v, text := range names {
+		if got := v.String(); got != text {
+			t.Errorf("String() = %q, want %q", got, text)
+		}
+		if got, err := parse(text); err != nil || got != v {
+			t.Errorf("parse(%q) = %v, %v, want %v", text, got, err, v)
+		}
+		wire, err := json.Marshal(v)
+		if err != nil || string(wire) != `"`+text+`"` {
+			t.Errorf("Marshal(%v) = %s, %v, want %q", v, wire, err, text)
+		}
+		back := none
+		if err := json.Unmarshal(wire, &back); err != nil || back != v {
+			t.Errorf("Unmarshal(%s) = %v, %v, want %v", wire, back, err, v)
+		}
+		if err := json.Unmarshal([]byte(`"x"`), &back); err == nil || back != v {
+			t.Errorf("Unmarshal(x) = %v and %v, want an error and no change", err, back)
+		}
+	}
+	if _, err := parse("POST"); err == nil || err.Error() != wrong {
+		t.Errorf(`parse("POST") = %v, want %s`, err, wrong)
+	}
+	if _, err := none.MarshalText(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%v has no text", none)) {
+		t.Errorf("MarshalText() of no %T = %v, want an error", none, err)
+	}
+}
