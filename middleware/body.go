@@ -24,7 +24,6 @@ type body struct {
 
 	// Owned by the pump while there is one, and then by the reader.
 	splitter sse.Splitter
-	cr       bool  // a CR has come
 	ahead    int   // how much to read at once: more while upstream fills it
 	reads    reads // of the reader
 
@@ -199,8 +198,7 @@ func (b *body) pull(p []byte) (int, error) {
 	}
 	n, err := b.up.Read(p)
 	b.adapt(n, len(p))
-	b.cr = b.splitter.SeekCR(p[:n]) || b.cr
-	asks := b.f.s.asks(p[:n], b.cr)
+	asks := b.f.s.asks(p[:n])
 
 	b.mu.Lock()
 	if asks {
@@ -271,7 +269,6 @@ func (b *body) digest(n int, err error, exact bool) error {
 	if exact {
 		proven = b.scanLocked(n)
 	} else {
-		b.cr = b.splitter.SeekCR(b.buf[had:]) || b.cr
 		whole, event, tooLarge := b.splitter.Skim(b.buf[had:])
 		b.any = b.any || event
 		if whole > 0 {
@@ -295,7 +292,7 @@ func (b *body) digest(n int, err error, exact bool) error {
 			return err
 		}
 	}
-	b.reconcile(from, extra, exact || b.cr)
+	b.reconcile(from, extra)
 	return nil
 }
 

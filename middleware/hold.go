@@ -86,7 +86,7 @@ func (b *body) emptyWithin(d time.Duration) bool {
 func (b *body) release(cursor string, extra []byte) (events, size int, said []Event) {
 	t, s := b.f.t, b.f.s
 	b.mu.Lock()
-	for done := 0; s.asks(b.buf[done:b.whole], true); {
+	for done := 0; s.asks(b.buf[done:b.whole]); {
 		region := b.buf[done:b.whole:b.whole]
 		b.mu.Unlock()
 		r := t.reconcile(passage{s: s, st: b.st, replay: true, cursor: cursor}, region)

@@ -8,7 +8,8 @@ import (
 // Pending says what becomes of a server-to-client request, such as
 // `elicitation/create`, that a session's streams bring more than once. Ids of
 // requests are never used twice within a session (MCP 2025-11-25 basic,
-// requests). A ping is none of these: it passes as often as it comes.
+// requests). A ping is none of these, nor is any method without a slash: they
+// pass as often as they come.
 type Pending uint8
 
 const (

@@ -41,52 +41,44 @@ type delivery struct {
 
 // asks reports whether whole events have to be looked at: whether anything is
 // pending, or one of them may be a request. It is asked of every byte of a
-// stream. cr is whether there may be a CR in data.
-func (s *session) asks(data []byte, cr bool) bool {
-	return s.ledger != nil && len(data) > 0 && (s.ledger.following.Load() || mayRequest(data, cr))
+// stream.
+func (s *session) asks(data []byte) bool {
+	return s.ledger != nil && len(data) > 0 && (s.ledger.following.Load() || mayRequest(data))
 }
 
 // mayRequest reports whether there can be a server-to-client request in data:
-// whether an event has the names of both members. It goes from object to
-// object; what begins as servers begin a notification is one, and is skipped to
-// the end of its line.
-func mayRequest(data []byte, cr bool) bool {
-	if cr { // lines may end elsewhere
-		return bytes.Contains(data, memberID) && bytes.Contains(data, memberMethod)
-	}
-	for at := 0; at < len(data); {
-		n := bytes.IndexByte(data[at:], '{')
+// whether a string that is no notification's method stands behind `"method"`.
+// The slash in it is what costs the least to look for.
+func mayRequest(data []byte) bool {
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(data[at:], '/')
 		if n < 0 {
 			return false
 		}
-		n += at
-		if rest := data[n:]; len(rest) > len(notification) && string(rest[:len(notification)]) == notification {
-			end := bytes.IndexByte(rest[len(notification):], '\n')
-			if end < 0 {
-				return false
-			}
-			at = n + len(notification) + end + 1
+		at += n
+		if at >= len(notifications) && string(data[at-len(notifications):at]) == notifications {
 			continue
 		}
-		event := data[at:]
-		if end := bytes.Index(event, []byte("\n\n")); end >= 0 {
-			event = event[:end+2]
+		quote := at
+		for quote > 0 && at-quote < maxMethodBytes && (isLetter(data[quote-1]) || data[quote-1] == '\\') {
+			quote--
 		}
-		if bytes.Contains(event, memberID) && bytes.Contains(event, memberMethod) {
+		if quote > 0 && data[quote-1] == '"' && bytes.Contains(data[max(0, quote-maxMethodBytes):quote], memberMethod) {
 			return true
 		}
-		at += len(event)
 	}
-	return false
 }
 
-// notification is how most servers begin one; the others cost a search.
-const notification = `{"jsonrpc":"2.0","method":"notifications/`
-
-var (
-	memberID     = []byte(`"id"`)
-	memberMethod = []byte(`"method"`)
+const (
+	notifications  = "notifications"
+	maxMethodBytes = 64 // up to the slash, and between the name and the method
 )
+
+var memberMethod = []byte(`"method"`)
+
+func isLetter(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == '$'
+}
 
 // block is one event with what it says.
 type block struct {
@@ -171,7 +163,7 @@ func (t *Transport) reconcile(p passage, data []byte) reconciled {
 // reconcileExtra rules on what came with a probe's answer, whose stream nobody
 // knows.
 func (t *Transport) reconcileExtra(s *session, extra []byte) reconciled {
-	if !s.asks(extra, true) {
+	if !s.asks(extra) {
 		return reconciled{data: extra}
 	}
 	return t.reconcile(passage{s: s}, extra)
@@ -269,10 +261,6 @@ func (b *block) read(raw []byte) {
 	if len(data) == 0 {
 		return
 	}
-	if bytes.HasPrefix(data, []byte(notification)) && !bytes.Contains(data, []byte("requestId")) {
-		b.messages = []message{{raw: data}}
-		return
-	}
 	b.batch = isBatch(data)
 	for _, m := range messages(data) {
 		b.messages = append(b.messages, readMessage(m))
@@ -358,10 +346,10 @@ func originOf(err error) string {
 
 // reconcile rules on the requests in buf[from:whole], and puts extra behind
 // it. It is called by the reader.
-func (b *body) reconcile(from int, extra []byte, cr bool) {
+func (b *body) reconcile(from int, extra []byte) {
 	t, s := b.f.t, b.f.s
 	region := b.buf[from:b.whole]
-	asks := s.asks(region, cr)
+	asks := s.asks(region)
 	if !asks && len(extra) == 0 {
 		return
 	}

@@ -232,7 +232,7 @@ func (t *Transport) verdict(ctx context.Context, s *session, round *round) (a an
 // the stream.
 func (r *reconnect) release(resp *http.Response, b *body, a answer, held time.Time) (*http.Response, error) {
 	t, s := r.t, r.f.s
-	if s.asks(b.whatIsHeld(), true) {
+	if s.asks(b.whatIsHeld()) {
 		// Its cancellation, or its call's answer, may be right behind it.
 		catchUp(r.f.client.Context(), []*body{b})
 	}

@@ -70,8 +70,9 @@ type message struct {
 	ok     bool            // a response with a result
 }
 
-// readMessage tells what one message is. A ping is no request for the ledger:
-// it may be answered as often as it comes, and must be.
+// readMessage tells what one message is. The methods of MCP that ask something
+// of a client have a slash. A ping, which has none, is no request for the
+// ledger: it may be answered as often as it comes, and must be.
 func readMessage(raw json.RawMessage) message {
 	m, ok := parseRPC(raw)
 	if !ok {
@@ -80,7 +81,7 @@ func readMessage(raw json.RawMessage) message {
 	msg := message{raw: raw, id: readID(m["id"]), method: unquote(m["method"])}
 	switch {
 	case m.has("method") && msg.id.key != "":
-		if msg.method != "ping" && !strings.HasPrefix(msg.method, "notifications/") {
+		if strings.Contains(msg.method, "/") && !strings.HasPrefix(msg.method, "notifications/") {
 			msg.kind = requestMessage
 			params, _ := parseRPC(m["params"])
 			msg.meta = params["_meta"]

@@ -139,13 +139,6 @@ func (s *Splitter) Next(b []byte) (n int, k Kind, err error) {
 	return n, None, nil
 }
 
-// SeekCR reports whether there is a CR in b, the bytes that are to be scanned
-// next. They are not searched for one again.
-func (s *Splitter) SeekCR(b []byte) bool {
-	s.noCR = seekCR(b, s.noCR)
-	return s.noCR < len(b)
-}
-
 // Pending returns the number of bytes of the unfinished event or line: those
 // since the last boundary. The stream may end cleanly where it is 0.
 func (s *Splitter) Pending() int { return s.pending }
