@@ -85,6 +85,7 @@ func (b *body) emptyWithin(d time.Duration) bool {
 // extra after it, and everything that follows. said is for the hook.
 func (b *body) release(cursor string, extra []byte) (events, size int, said []Event) {
 	t, s := b.f.t, b.f.s
+	owes := false
 	b.mu.Lock()
 	for done := 0; s.asks(b.buf[done:b.whole]); {
 		region := b.buf[done:b.whole:b.whole]
@@ -93,7 +94,7 @@ func (b *body) release(cursor string, extra []byte) (events, size int, said []Ev
 		b.mu.Lock()
 		b.replaceLocked(done, len(region), r)
 		done += len(r.data)
-		said = append(said, r.events...)
+		said, owes = append(said, r.events...), owes || r.owes
 	}
 	events, size = b.events, b.whole
 	if len(extra) > 0 {
@@ -101,12 +102,15 @@ func (b *body) release(cursor string, extra []byte) (events, size int, said []Ev
 		r := t.reconcileExtra(s, extra)
 		b.mu.Lock()
 		b.insertLocked(r)
-		said = append(said, r.events...)
+		said, owes = append(said, r.events...), owes || r.owes
 	}
 	b.released = true
 	b.cond.Broadcast()
 	b.mu.Unlock()
 	b.settle()
+	if owes {
+		s.settleAll()
+	}
 	return events, size, said
 }
 

@@ -90,6 +90,7 @@ const (
 	pass     ruling = iota
 	suppress        // it does not reach the application
 	fail            // in its place, its call is failed
+	owe             // as suppress; its call, which is another stream's, is to be failed there
 )
 
 // sighting says where and how a server-to-client request has come.
@@ -148,9 +149,9 @@ func (l *ledger) request(m message, at sighting) (ruling, error) {
 			return pass, nil
 		}
 		if l.policy == PendingStrict {
-			return l.staleLocked(p, "it was replayed without an assertion that the server still waits")
+			return l.staleOnLocked(at.call, p, "it was replayed without an assertion that the server still waits")
 		}
-		return l.staleLocked(p, "the answer was lost on the way")
+		return l.staleOnLocked(at.call, p, "the answer was lost on the way")
 	}
 	if p.state == answered {
 		if passed := p.passed(); passed != p.mark {
@@ -158,7 +159,7 @@ func (l *ledger) request(m message, at sighting) (ruling, error) {
 		}
 		p.replays++
 		if p.replays >= staleReplays && at.now.Sub(p.at) >= l.grace {
-			return l.staleLocked(p, "the server took the answer and asks again, with no progress since")
+			return l.staleOnLocked(at.call, p, "the server took the answer and asks again, with no progress since")
 		}
 	}
 	return suppress, nil
@@ -257,10 +258,8 @@ func (l *ledger) reply(id rpcID, o outcome, now time.Time) (known bool, st *stre
 		p.state = lost
 	case refused:
 		st = p.st
-		var r ruling
-		if r, err = l.staleLocked(p, "the server refused the answer"); r == fail {
-			l.failed.put(p.call.key, failure(p.call, err)) // there is nothing that it could stand in for
-		}
+		// There is nothing in whose place the call could be failed.
+		_, err = l.staleOnLocked(rpcID{}, p, "the server refused the answer")
 	}
 	return true, st, err
 }
@@ -302,12 +301,19 @@ func (l *ledger) count() int {
 	return n
 }
 
-func (l *ledger) staleLocked(p *pending, reason string) (ruling, *StaleElicitationError) {
+// staleOnLocked makes a request stale that has come on the stream of a call,
+// which is the one to fail in its place if it is that request's.
+func (l *ledger) staleOnLocked(call rpcID, p *pending, reason string) (ruling, *StaleElicitationError) {
 	err := &StaleElicitationError{
 		SessionID: l.session, RequestID: clip(p.id.raw), Method: p.method,
 		OriginRequestID: p.call.raw, Reason: reason,
 	}
-	return l.failLocked(p), err
+	r := l.failLocked(p)
+	if r == fail && call.key != p.call.key {
+		l.failed.put(p.call.key, failure(p.call, err))
+		r = owe
+	}
+	return r, err
 }
 
 // failLocked makes a request stale and fails its call, which settles whatever

@@ -30,6 +30,7 @@ type reconciled struct {
 	given  []delivery // of the requests in data
 	kept   int        // events that the client does not get
 	ends   bool       // a call was failed, and nothing more belongs on its stream
+	owes   bool       // a call is to be failed on another stream
 	events []Event    // for the hook
 }
 
@@ -197,8 +198,11 @@ func (t *Transport) rule(p passage, m message, at sighting, r *reconciled) (rule
 	case rules == suppress:
 		t.report(r, p, m, Event{Kind: DuplicateSuppressed, OriginRequestID: clip(at.call.raw)})
 	}
-	if rules == fail {
+	switch rules {
+	case fail:
 		instead = failureMessage(at.call, err)
+	case owe:
+		r.owes = true
 	}
 	return rules, instead
 }
@@ -354,22 +358,26 @@ func (b *body) reconcile(from int, extra []byte) {
 		return
 	}
 	var said []Event
+	owes := false
 	if asks {
 		r := t.reconcile(passage{s: s, st: b.st, cursor: b.f.req.Header.Get(lastEventIDHeader)}, region)
 		b.mu.Lock()
 		b.replaceLocked(from, len(region), r)
 		b.mu.Unlock()
-		said = r.events
+		said, owes = r.events, r.owes
 	}
 	if len(extra) > 0 {
 		r := t.reconcileExtra(s, extra)
 		b.mu.Lock()
 		b.insertLocked(r)
 		b.mu.Unlock()
-		said = append(said, r.events...)
+		said, owes = append(said, r.events...), owes || r.owes
 	}
 	t.observeAll(said)
 	b.settle()
+	if owes {
+		s.settleAll()
+	}
 }
 
 // replaceLocked puts what was ruled in place of n bytes of whole events.

@@ -360,6 +360,9 @@ func (r *reconnect) comeBack(e *SessionResumptionError, a answer) (*http.Respons
 	}
 	extra := r.t.reconcileExtra(r.f.s, a.extra)
 	r.t.observeAll(extra.events)
+	if extra.owes {
+		r.f.s.settleAll()
+	}
 	return comeBackResponse(r.f.client, e, r.cursor, min(retry, maxRetry), extra.data), nil
 }
 

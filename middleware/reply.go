@@ -91,6 +91,21 @@ func (t *Transport) replied(f *flight, resp *http.Response, err error) *http.Res
 	return ownResponse(f.client, http.StatusAccepted, "", nil, first)
 }
 
+// settleAll says what is owed to the calls of all open streams.
+func (s *session) settleAll() {
+	var bodies []*body
+	s.mu.Lock()
+	for f := range s.flights {
+		if b, ok := f.body.(*body); ok {
+			bodies = append(bodies, b)
+		}
+	}
+	s.mu.Unlock()
+	for _, b := range bodies {
+		b.settle()
+	}
+}
+
 // settle says what is owed to a stream's call, if the stream is open.
 func (s *session) settle(st *stream) {
 	if st == nil {

@@ -30,6 +30,7 @@ awk '
 	name == "PostLoopback" && /^Benchmark/ { printf "%-44s %10.2f x    (for comparison)\n", "session POST over loopback, in all", m["guarded/bare"] }
 	name == "Throughput/256" && /^Benchmark/ { row("released stream, 256 B events, of bare", sprintf("%.0f", m["%-of-bare"]), "%", ">= 90", m["%-of-bare"] >= 90) }
 	name == "Throughput/4096" && /^Benchmark/ { row("released stream, 4 KiB events, of bare", sprintf("%.0f", m["%-of-bare"]), "%", ">= 97", m["%-of-bare"] >= 97) }
+	name ~ /^Pending\// && /^Benchmark/ { printf "%-44s %10s ns   an event, of %.0f with PendingOff\n", "nothing pending, " substr(name, 9) " B events", sprintf("+%.0f", m["ns-more/event"]), m["ns-off/event"] }
 	name == "Reconnect" && /^Benchmark/ { row("a reconnect, in round trips more", sprintf("+%.2f", m["round-trips-more"]), "", "1", m["round-trips-more"] < 1.25) }
 	name == "IdleMemory/first" && /^Benchmark/ { row("an idle stream, first opened", sprintf("+%.1f", m["bytes-more"] / 1024), "KiB", "<= 4", m["bytes-more"] <= 4096) }
 	name == "IdleMemory/resumed" && /^Benchmark/ { row("an idle stream, resumed", sprintf("+%.1f", m["bytes-more"] / 1024), "KiB", "<= 4", m["bytes-more"] <= 4096) }
