@@ -21,6 +21,8 @@ type body struct {
 	up io.ReadCloser
 	st *stream
 	n  int // which of the stream's bodies this is, from 1
+	// turn tells this body from every other.
+	turn uint64
 
 	// Owned by the pump while there is one, and then by the reader.
 	splitter sse.Splitter
@@ -49,6 +51,7 @@ type body struct {
 	cut        bool   // the stream ends, in order, where upstream stops next
 	tail       []byte // what is then handed on last
 	surfaced   bool   // the end has been handed on
+	renewing   bool   // the reader waits for a verdict
 
 	pumping  bool
 	released bool
@@ -66,8 +69,12 @@ var errClosed = http.ErrBodyReadAfterClose
 
 // newBody guards the SSE answer of f, which the caller adds to stream st.
 func newBody(f *flight, resp *http.Response, st *stream) *body {
+	if f.s.ledger != nil { // there may be more or less of it
+		resp.ContentLength = -1
+		resp.Header.Del("Content-Length")
+	}
 	return &body{
-		f: f, up: resp.Body, st: st,
+		f: f, up: resp.Body, st: st, turn: f.t.turns.Add(1),
 		splitter: sse.Splitter{Max: f.t.cfg.MaxEventBytes},
 	}
 }
@@ -158,9 +165,7 @@ func (b *body) Read(p []byte) (int, error) {
 			b.mu.Unlock()
 			return n, nil
 		case b.end != nil && b.cut:
-			b.buf = append(b.buf[:b.whole], b.tail...)
-			b.whole = len(b.buf)
-			b.cut, b.tail, b.end = false, nil, io.EOF
+			b.endLastLocked()
 		case b.end == io.EOF && b.whole < len(b.buf):
 			b.whole = len(b.buf) // a comment without its line end
 		case b.end != nil:
@@ -287,12 +292,16 @@ func (b *body) digest(n int, err error, exact bool) error {
 		b.f.s.live(b.f.sent)
 	}
 	var extra []byte
+	var released func(int)
 	if events > 0 {
-		if extra, err = b.renew(events); err != nil {
+		if extra, released, err = b.renew(events); err != nil {
 			return err
 		}
 	}
-	b.reconcile(from, extra)
+	kept := b.reconcile(from, extra)
+	if released != nil {
+		released(events - kept)
+	}
 	return nil
 }
 
@@ -382,9 +391,7 @@ func (b *body) finish() {
 	spins := b.released && (empty || b.any)
 	unread := b.unreadLocked()
 	b.mu.Unlock()
-	for _, id := range unread {
-		b.f.s.ledger.undelivered(id)
-	}
+	b.f.s.ledger.takeBack(unread)
 
 	s, st := b.f.s, b.st
 	if spins {

@@ -90,7 +90,7 @@ func (b *body) release(cursor string, extra []byte) (events, size int, said []Ev
 	for done := 0; s.asks(b.buf[done:b.whole]); {
 		region := b.buf[done:b.whole:b.whole]
 		b.mu.Unlock()
-		r := t.reconcile(passage{s: s, st: b.st, replay: true, cursor: cursor}, region)
+		r := t.reconcile(passage{s: s, st: b.st, replay: true, cursor: cursor, turn: b.turn}, region)
 		b.mu.Lock()
 		b.replaceLocked(done, len(region), r)
 		done += len(r.data)

@@ -13,12 +13,15 @@ func (t *Transport) wantsProof(s *session) bool {
 
 // renew is called before new events are handed on. Where the lease on the
 // session has run out, it has the session probed, and an error means that the
-// events must not be handed on. extra is what else came with the probe.
-func (b *body) renew(events int) (extra []byte, err error) {
+// events must not be handed on. extra is what else came with the probe;
+// released, which may be nil, reports how many events are then handed on.
+func (b *body) renew(events int) (extra []byte, released func(events int), err error) {
 	t, s := b.f.t, b.f.s
 	if t.cfg.LivenessLease == 0 || !s.leaseExpired(time.Now(), t.cfg.LivenessLease) {
-		return nil, nil
+		return nil, nil, nil
 	}
+	b.waits(true)
+	defer b.waits(false)
 	held := time.Now()
 	since := s.round()
 	cursor := b.f.req.Header.Get(lastEventIDHeader)
@@ -27,14 +30,16 @@ func (b *body) renew(events int) (extra []byte, err error) {
 	switch {
 	case err != nil:
 		b.shut(err)
-		return nil, err
+		return nil, nil, err
 	case dead == nil && a.verdict == Live:
-		t.counters.releasedEvents.Add(uint64(events))
-		t.observe(Event{
-			Kind: Released, SessionID: s.key.id, LastEventID: cursor, Verdict: Live,
-			StatusCode: a.status, Events: events, Duration: time.Since(held),
-		})
-		return a.extra, nil
+		took := time.Since(held)
+		return a.extra, func(events int) {
+			t.counters.releasedEvents.Add(uint64(events))
+			t.observe(Event{
+				Kind: Released, SessionID: s.key.id, LastEventID: cursor, Verdict: Live,
+				StatusCode: a.status, Events: events, Duration: took,
+			})
+		}, nil
 	case dead == nil:
 		dead, _ = t.undecided(b.f, since, cursor, a)
 	}
@@ -47,7 +52,14 @@ func (b *body) renew(events int) (extra []byte, err error) {
 		Kind: Quarantined, SessionID: s.key.id, LastEventID: cursor, Verdict: dead.Verdict,
 		StatusCode: dead.StatusCode, Events: events, Duration: time.Since(held), Err: dead,
 	})
-	return nil, dead
+	return nil, nil, dead
+}
+
+// waits says whether the reader waits for a verdict, and not for upstream.
+func (b *body) waits(on bool) {
+	b.mu.Lock()
+	b.renewing = on
+	b.mu.Unlock()
 }
 
 // leaseExpired reports whether the last proof of life is too old to let an

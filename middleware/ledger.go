@@ -47,6 +47,7 @@ type pending struct {
 	replied bool      // the client has sent an answer
 	at      time.Time // when the server took it
 	replays int       // since then, with no progress on st
+	turn    uint64    // the last of them
 	mark    uint64    // what st.passed was at the last of them
 }
 
@@ -69,8 +70,9 @@ type ledger struct {
 	session string
 
 	// Read without the lock on every event and POST: whether there is anything
-	// to follow in what the server sends, and in what the client sends.
-	following, awaiting atomic.Bool
+	// to follow in what the server sends, in what the client sends, and in what
+	// of that the server refuses.
+	following, awaiting, seen atomic.Bool
 
 	mu      sync.Mutex // guards everything below
 	pending map[string]*pending
@@ -98,6 +100,7 @@ type sighting struct {
 	call   rpcID   // the client's one call on the stream
 	st     *stream // nil for none
 	replay bool    // a reconnect has replayed it
+	turn   uint64  // the same for what one response brings, 0 where that is not known
 	// moot: it came together with its cancellation or with the answer of its
 	// call, so that nobody waits for it.
 	moot bool
@@ -157,7 +160,10 @@ func (l *ledger) request(m message, at sighting) (ruling, error) {
 		if passed := p.passed(); passed != p.mark {
 			p.mark, p.replays = passed, 0
 		}
-		p.replays++
+		if at.turn == 0 || p.turn != at.turn {
+			p.turn = at.turn
+			p.replays++
+		}
 		if p.replays >= staleReplays && at.now.Sub(p.at) >= l.grace {
 			return l.staleOnLocked(at.call, p, "the server took the answer and asks again, with no progress since")
 		}
@@ -264,6 +270,16 @@ func (l *ledger) reply(id rpcID, o outcome, now time.Time) (known bool, st *stre
 	return true, st, err
 }
 
+// unsaid notes that the client has not read how its call failed.
+func (l *ledger) unsaid(call rpcID, block []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.countLocked()
+	if owed, failed := l.failed.get(call.key); failed && owed == nil {
+		l.failed.put(call.key, block)
+	}
+}
+
 // owed returns what is still to be said to a call that has failed, once.
 func (l *ledger) owed(call rpcID) []byte {
 	l.mu.Lock()
@@ -277,16 +293,16 @@ func (l *ledger) owed(call rpcID) []byte {
 
 // recall reports whether a request has come before, so that this is a replay,
 // and whether it matters if that asserts its liveness; then first is what it is
-// to be compared with.
-func (l *ledger) recall(id rpcID) (known, asks bool, first json.RawMessage) {
+// to be compared with. call is the one that it belongs to, if that is known.
+func (l *ledger) recall(id rpcID) (known, asks bool, call rpcID, first json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.pending[id.key]
 	if p == nil {
 		_, known = l.settled.get(id.key)
-		return known, false, nil
+		return known, false, rpcID{}, nil
 	}
-	return true, p.state == lost || l.policy == PendingStrict && p.state < settled, p.given.meta
+	return true, p.state == lost || l.policy == PendingStrict && p.state < settled, p.call, p.given.meta
 }
 
 func (l *ledger) count() int {
@@ -379,13 +395,10 @@ func (l *ledger) removeLocked(p *pending) {
 
 // countLocked publishes what is asked for on every event and POST.
 func (l *ledger) countLocked() {
-	following, awaiting := l.failed.len() > 0, false
-	for _, p := range l.order {
-		following = following || p.state < settled
-		awaiting = awaiting || p.state < settled || !p.replied
-	}
-	l.following.Store(following)
-	l.awaiting.Store(awaiting)
+	pending := slices.ContainsFunc(l.order, func(p *pending) bool { return p.state < settled })
+	l.following.Store(pending || l.failed.len() > 0)
+	l.awaiting.Store(pending)
+	l.seen.Store(true)
 }
 
 func keepMeta(meta json.RawMessage) firstMeta {

@@ -3,7 +3,6 @@ package middleware
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -146,8 +145,10 @@ func eachMember(data []byte, f func(name string, value json.RawMessage)) {
 		}
 		name, _ := t.(string)
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) && name == "method" {
+		if d.Decode(&value) != nil || d.InputOffset() == int64(len(data)) {
+			// A number, too, may have lost its end. Of a method it is enough that
+			// there is one.
+			if name == "method" {
 				f(name, nil)
 			}
 			return

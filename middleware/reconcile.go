@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ type passage struct {
 	// stands.
 	replay bool
 	cursor string
+	turn   uint64 // the same for all of a response
 }
 
 // reconciled is what is to be handed on in place of some events.
@@ -34,10 +36,23 @@ type reconciled struct {
 	events []Event    // for the hook
 }
 
-// delivery is a request that counts as delivered once end bytes have been read.
+// delivery is a request that counts as delivered once end bytes have been read,
+// or the failure of a call that counts as said then.
 type delivery struct {
-	id  rpcID
-	end int64
+	id      rpcID // of the request, or of the call
+	failure []byte
+	end     int64
+}
+
+// takeBack undoes deliveries that were not read.
+func (l *ledger) takeBack(unread []delivery) {
+	for _, d := range unread {
+		if d.failure != nil {
+			l.unsaid(d.id, d.failure)
+		} else {
+			l.undelivered(d.id)
+		}
+	}
 }
 
 // asks reports whether whole events have to be looked at: whether anything is
@@ -128,7 +143,7 @@ func (t *Transport) reconcile(p passage, data []byte) reconciled {
 		changed := false
 		for _, m := range b.messages {
 			rules, instead := t.rule(p, m, sighting{
-				call: call, st: p.st, replay: p.replay, now: now,
+				call: call, st: p.st, replay: p.replay, turn: p.turn, now: now,
 				moot: moot["request "+m.id.key] || call.key != "" && moot["call "+call.key],
 			}, &r)
 			changed = changed || rules != pass
@@ -140,6 +155,7 @@ func (t *Transport) reconcile(p passage, data []byte) reconciled {
 				}
 			case rules == fail:
 				keep = append(keep, instead)
+				r.given = append(r.given, delivery{id: call, failure: sse.Format(sse.Event{Data: instead})})
 				r.ends = true
 			}
 		}
@@ -185,7 +201,11 @@ func (t *Transport) rule(p passage, m message, at sighting, r *reconciled) (rule
 	case otherMessage:
 		return pass, nil
 	}
-	if known, asks, first := l.recall(m.id); known && asks {
+	known, asks, call, first := l.recall(m.id)
+	if call.key == "" {
+		call = at.call
+	}
+	if known && asks {
 		at.asserted = t.cfg.LivenessAssertion(ReplayedRequest{
 			SessionID: p.s.key.id, RequestID: m.id.raw, Method: m.method,
 			FirstMeta: first, Meta: m.meta, Message: m.raw,
@@ -196,7 +216,7 @@ func (t *Transport) rule(p passage, m message, at sighting, r *reconciled) (rule
 	case err != nil:
 		t.report(r, p, m, Event{Kind: Stale, OriginRequestID: originOf(err), Err: err})
 	case rules == suppress:
-		t.report(r, p, m, Event{Kind: DuplicateSuppressed, OriginRequestID: clip(at.call.raw)})
+		t.report(r, p, m, Event{Kind: DuplicateSuppressed, OriginRequestID: clip(call.raw)})
 	}
 	switch rules {
 	case fail:
@@ -229,7 +249,7 @@ func (l *ledger) repeats(b block) bool {
 		if m.kind != requestMessage {
 			return false
 		}
-		if known, _, _ := l.recall(m.id); !known {
+		if known, _, _, _ := l.recall(m.id); !known {
 			return false
 		}
 	}
@@ -349,22 +369,22 @@ func originOf(err error) string {
 }
 
 // reconcile rules on the requests in buf[from:whole], and puts extra behind
-// it. It is called by the reader.
-func (b *body) reconcile(from int, extra []byte) {
+// it. It is called by the reader, and returns how many events were kept back.
+func (b *body) reconcile(from int, extra []byte) (kept int) {
 	t, s := b.f.t, b.f.s
 	region := b.buf[from:b.whole]
 	asks := s.asks(region)
 	if !asks && len(extra) == 0 {
-		return
+		return 0
 	}
 	var said []Event
 	owes := false
 	if asks {
-		r := t.reconcile(passage{s: s, st: b.st, cursor: b.f.req.Header.Get(lastEventIDHeader)}, region)
+		r := t.reconcile(passage{s: s, st: b.st, cursor: b.f.req.Header.Get(lastEventIDHeader), turn: b.turn}, region)
 		b.mu.Lock()
 		b.replaceLocked(from, len(region), r)
 		b.mu.Unlock()
-		said, owes = r.events, r.owes
+		said, owes, kept = r.events, r.owes, r.kept
 	}
 	if len(extra) > 0 {
 		r := t.reconcileExtra(s, extra)
@@ -378,6 +398,7 @@ func (b *body) reconcile(from int, extra []byte) {
 	if owes {
 		s.settleAll()
 	}
+	return kept
 }
 
 // replaceLocked puts what was ruled in place of n bytes of whole events.
@@ -396,22 +417,31 @@ func (b *body) noteLocked(from int, r reconciled) {
 	read := b.base + int64(b.off)
 	b.deliveries = slices.DeleteFunc(b.deliveries, func(d delivery) bool { return d.end <= read })
 	for _, d := range r.given {
-		b.deliveries = append(b.deliveries, delivery{d.id, b.base + int64(from) + d.end})
+		d.end += b.base + int64(from)
+		b.deliveries = append(b.deliveries, d)
 	}
 }
 
-// unreadLocked returns the requests that count as delivered and that the
-// client has never read to their ends.
-func (b *body) unreadLocked() []rpcID {
+// unreadLocked returns what counts as delivered and was never read to its end.
+func (b *body) unreadLocked() []delivery {
 	read := b.base + int64(b.off)
-	var unread []rpcID
-	for _, d := range b.deliveries {
-		if d.end > read {
-			unread = append(unread, d.id)
-		}
+	unread := slices.DeleteFunc(b.deliveries, func(d delivery) bool { return d.end <= read })
+	if b.tail != nil {
+		unread = append(unread, delivery{id: b.st.origin.theCall(), failure: b.tail})
 	}
-	b.deliveries = nil
+	b.deliveries, b.tail = nil, nil
 	return unread
+}
+
+// endLastLocked ends the stream in order, after what is to be said last.
+func (b *body) endLastLocked() {
+	b.buf = append(b.buf[:b.whole], b.tail...)
+	if b.tail != nil {
+		end := int64(len(b.tail))
+		b.noteLocked(b.whole, reconciled{given: []delivery{{id: b.st.origin.theCall(), failure: b.tail, end: end}}})
+	}
+	b.whole = len(b.buf)
+	b.cut, b.tail, b.tooLarge, b.end = false, nil, false, io.EOF
 }
 
 // settle ends the stream where its call has been failed, after telling the call
@@ -432,7 +462,7 @@ func (b *body) settle() {
 			b.cut = true
 		}
 	}
-	cut := b.cut && !over
+	cut := b.cut && !over && !b.renewing // who renews the lease comes here afterwards
 	if cut && b.cond != nil {
 		b.cond.Broadcast()
 	}

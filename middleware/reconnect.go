@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -125,7 +126,7 @@ func (r *reconnect) open() (*http.Response, answer, error) {
 		resp.Request = f.client
 		a := answer{status: resp.StatusCode, contentType: contentType(resp)}
 		switch status := resp.StatusCode; {
-		case status == http.StatusNotFound || status == http.StatusGone:
+		case isGone(status):
 			// MCP 2025-11-25 basic/transports, session management: 404 is what
 			// a terminated session's requests get.
 			resp.Body.Close()
@@ -244,7 +245,7 @@ func (r *reconnect) release(resp *http.Response, b *body, a answer, held time.Ti
 		Events: events, Bytes: int64(size), Duration: time.Since(held),
 	})
 	t.observeAll(said)
-	if len(a.extra) > 0 || len(said) > 0 {
+	if len(a.extra) > 0 {
 		resp.ContentLength = -1
 		resp.Header.Del("Content-Length")
 	}
@@ -363,7 +364,13 @@ func (r *reconnect) comeBack(e *SessionResumptionError, a answer) (*http.Respons
 	if extra.owes {
 		r.f.s.settleAll()
 	}
-	return comeBackResponse(r.f.client, e, r.cursor, min(retry, maxRetry), extra.data), nil
+	resp := comeBackResponse(r.f.client, e, r.cursor, min(retry, maxRetry), extra.data)
+	if len(extra.given) > 0 {
+		resp.Body = &countedBody{ReadCloser: resp.Body, closed: func(read int64) {
+			r.f.s.ledger.takeBack(slices.DeleteFunc(extra.given, func(d delivery) bool { return d.end <= read }))
+		}}
+	}
+	return resp, nil
 }
 
 // broken is a GET that got no answer: the client's own network error, unless

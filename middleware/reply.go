@@ -3,6 +3,7 @@ package middleware
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -51,11 +52,11 @@ func outcomeOf(resp *http.Response, err error) outcome {
 // replied learns from a POST and what the server said to it. A refused answer
 // is the business of the call that has asked: where all of the POST was
 // answers, the client gets a 202 in its place, since go-sdk takes a 400 for the
-// end of its session.
-func (t *Transport) replied(f *flight, resp *http.Response, err error) *http.Response {
+// end of its session. instead is that answer, nil if the server's stands.
+func (t *Transport) replied(f *flight, resp *http.Response, err error) (instead *http.Response) {
 	var dead *SessionResumptionError
-	if errors.As(err, &dead) {
-		return resp
+	if errors.As(err, &dead) || err == nil && isGone(resp.StatusCode) {
+		return nil
 	}
 	r := readReply(f.said.bytes())
 	l := f.s.ledger
@@ -85,7 +86,7 @@ func (t *Transport) replied(f *flight, resp *http.Response, err error) *http.Res
 		}
 	}
 	if !hide {
-		return resp
+		return nil
 	}
 	resp.Body.Close()
 	return ownResponse(f.client, http.StatusAccepted, "", nil, first)
@@ -93,16 +94,16 @@ func (t *Transport) replied(f *flight, resp *http.Response, err error) *http.Res
 
 // settleAll says what is owed to the calls of all open streams.
 func (s *session) settleAll() {
-	var bodies []*body
+	streams := make(map[*stream]bool)
 	s.mu.Lock()
 	for f := range s.flights {
 		if b, ok := f.body.(*body); ok {
-			bodies = append(bodies, b)
+			streams[b.st] = true
 		}
 	}
 	s.mu.Unlock()
-	for _, b := range bodies {
-		b.settle()
+	for st := range streams {
+		s.settle(st)
 	}
 }
 
@@ -112,9 +113,9 @@ func (s *session) settle(st *stream) {
 		return
 	}
 	s.mu.Lock()
-	bodies := append([]*body(nil), st.bodies...)
+	bodies := slices.Clone(st.bodies)
 	s.mu.Unlock()
-	for _, b := range bodies {
+	for _, b := range slices.Backward(bodies) { // an old one may linger, and nobody read it
 		b.settle()
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -50,11 +52,15 @@ func comeBackResponse(req *http.Request, e *SessionResumptionError, cursor strin
 }
 
 func ownResponse(req *http.Request, status int, contentType string, body []byte, e error) *http.Response {
+	header := http.Header{"Content-Length": {strconv.Itoa(len(body))}}
+	if contentType != "" {
+		header.Set("Content-Type", contentType)
+	}
 	return &http.Response{
 		Status:     strconv.Itoa(status) + " " + http.StatusText(status),
 		StatusCode: status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        http.Header{"Content-Type": {contentType}, "Content-Length": {strconv.Itoa(len(body))}},
+		Header:        header,
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		ContentLength: int64(len(body)),
 		Request:       req.WithContext(context.WithValue(req.Context(), errorKey{}, e)),
@@ -85,4 +91,23 @@ func clip(s string) string {
 		s = s[:len(s)-1]
 	}
 	return s + "…"
+}
+
+// countedBody tells at its Close how much of it was read.
+type countedBody struct {
+	io.ReadCloser
+	read   atomic.Int64 // Close may come while a Read runs
+	once   sync.Once
+	closed func(read int64)
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read.Add(int64(n))
+	return n, err
+}
+
+func (b *countedBody) Close() error {
+	b.once.Do(func() { b.closed(b.read.Load()) })
+	return b.ReadCloser.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type Transport struct {
 	cfg Config
 
 	counters counters
+	turns    atomic.Uint64 // numbers the bodies
 
 	mu       sync.Mutex // guards the tables, not what is in them
 	sessions *lru[sessionKey, *session]
@@ -163,16 +165,20 @@ func (s *session) reconnects(req *http.Request) bool {
 func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 	s, req := f.s, f.client
 	post, del := req.Method == http.MethodPost, req.Method == http.MethodDelete
-	awaiting := post && s.ledger != nil && s.ledger.awaiting.Load()
-	switch {
-	case awaiting:
-		f.keepBody(t.cfg.MaxEventBytes)
-	case post && s.ledger != nil:
-		f.keepBody(maxCallBytes)
+	awaiting := false
+	if post && s.ledger != nil {
+		kept := maxCallBytes
+		if awaiting = s.ledger.awaiting.Load(); awaiting {
+			kept = t.cfg.MaxEventBytes
+		}
+		f.keepBody(kept)
 	}
 	resp, err := f.roundTrip(f.req)
-	if awaiting && !(err == nil && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone)) {
-		resp = t.replied(f, resp, err)
+	if awaiting || post && s.ledger != nil && s.ledger.seen.Load() && outcomeOf(resp, err) == refused {
+		if instead := t.replied(f, resp, err); instead != nil {
+			f.end()
+			return instead, nil
+		}
 	}
 	if err != nil {
 		f.end()
@@ -183,7 +189,7 @@ func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 	}
 	resp.Request = req
 	switch status := resp.StatusCode; {
-	case (post || del) && (status == http.StatusNotFound || status == http.StatusGone):
+	case (post || del) && isGone(status):
 		resp.Body.Close()
 		e := t.kill(s, &SessionResumptionError{
 			SessionID: s.key.id, Phase: PhaseRequest, Verdict: Dead, StatusCode: status,
@@ -313,3 +319,6 @@ func first(values []string) string {
 	}
 	return values[0]
 }
+
+// isGone reports whether a status says of a session that it is dead.
+func isGone(status int) bool { return status == http.StatusNotFound || status == http.StatusGone }
