@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/revenant-mcp/revenant/middleware/internal/sse"
 )
@@ -21,8 +22,11 @@ type body struct {
 	up io.ReadCloser
 	st *stream
 	n  int // which of the stream's bodies this is, from 1
-	// turn tells this body from every other.
-	turn uint64
+	// turn tells this body from every other. A replay's client stands at cursor,
+	// and what comes before replayUntil counts as replayed.
+	turn        uint64
+	cursor      string
+	replayUntil time.Time
 
 	// Owned by the pump while there is one, and then by the reader.
 	splitter sse.Splitter

@@ -8,8 +8,14 @@ import (
 	"time"
 )
 
-// hold starts to read the replay, up to Config.MaxHeldBytes of it.
-func (b *body) hold() {
+// replayWindow is how long after a reconnect was answered a server may take to
+// begin with its replay, for the ledger: a probe may be quicker. The stream that
+// follows a replay cannot be told from it.
+const replayWindow = time.Second
+
+// hold starts to read the replay after cursor, up to Config.MaxHeldBytes of it.
+func (b *body) hold(cursor string) {
+	b.cursor, b.replayUntil = cursor, time.Now().Add(replayWindow)
 	b.cond = sync.NewCond(&b.mu)
 	b.pumping = true
 	b.settled = make(chan struct{})
@@ -81,16 +87,16 @@ func (b *body) emptyWithin(d time.Duration) bool {
 	return b.failed == nil && b.end != nil && b.events == 0 && (b.end == io.EOF || b.whole == len(b.buf))
 }
 
-// release lets the client have what is held of the replay after cursor, and
-// extra after it, and everything that follows. said is for the hook.
-func (b *body) release(cursor string, extra []byte) (events, size int, said []Event) {
+// release lets the client have what is held, and extra after it, and everything
+// that follows. said is for the hook.
+func (b *body) release(extra []byte) (events, size int, said []Event) {
 	t, s := b.f.t, b.f.s
 	owes := false
 	b.mu.Lock()
 	for done := 0; s.asks(b.buf[done:b.whole]); {
 		region := b.buf[done:b.whole:b.whole]
 		b.mu.Unlock()
-		r := t.reconcile(passage{s: s, st: b.st, replay: true, cursor: cursor, turn: b.turn}, region)
+		r := t.reconcile(b.passage(true), region)
 		b.mu.Lock()
 		b.replaceLocked(done, len(region), r)
 		done += len(r.data)

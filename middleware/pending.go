@@ -20,7 +20,9 @@ const (
 	// delivered, unless its cancellation or its call's answer came with it.
 	PendingReconcile Pending = iota
 	// PendingStrict fails the call of every replayed request that does not
-	// assert its liveness, and of every one that was never seen before.
+	// assert its liveness, and of every one that was never seen before. What
+	// arrives before the verdict, or within a second of the reconnect's answer,
+	// counts as replayed.
 	PendingStrict
 	// PendingOff lets every request through as often as it comes.
 	PendingOff

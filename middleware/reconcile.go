@@ -75,25 +75,40 @@ func mayRequest(data []byte) bool {
 		if at >= len(notifications) && string(data[at-len(notifications):at]) == notifications {
 			continue
 		}
-		quote := at
-		for quote > 0 && at-quote < maxMethodBytes && (isLetter(data[quote-1]) || data[quote-1] == '\\') {
-			quote--
+		start := at
+		for start > 0 && at-start < maxMethodBytes && (isLetter(data[start-1]) || data[start-1] == '\\') {
+			start--
 		}
-		if quote > 0 && data[quote-1] == '"' && bytes.Contains(data[max(0, quote-maxMethodBytes):quote], memberMethod) {
-			return true
+		if before, ok := bytes.CutSuffix(data[:start], []byte(`"`)); ok {
+			if before, ok = bytes.CutSuffix(trimBlank(before), []byte(":")); ok && bytes.HasSuffix(trimBlank(before), memberMethod) {
+				return true
+			}
 		}
 	}
 }
 
 const (
 	notifications  = "notifications"
-	maxMethodBytes = 64 // up to the slash, and between the name and the method
+	maxMethodBytes = 64 // up to the slash
 )
 
 var memberMethod = []byte(`"method"`)
 
 func isLetter(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == '$'
+}
+
+// trimBlank cuts off what may stand between the tokens of a JSON text that goes
+// over several data lines.
+func trimBlank(data []byte) []byte {
+	for {
+		data = bytes.TrimRight(data, " \t\r\n")
+		shorter, ok := bytes.CutSuffix(data, []byte("\ndata:"))
+		if !ok {
+			return data
+		}
+		data = shorter
+	}
 }
 
 // block is one event with what it says.
@@ -368,6 +383,10 @@ func originOf(err error) string {
 	return ""
 }
 
+func (b *body) passage(replay bool) passage {
+	return passage{s: b.f.s, st: b.st, replay: replay, cursor: b.cursor, turn: b.turn}
+}
+
 // reconcile rules on the requests in buf[from:whole], and puts extra behind
 // it. It is called by the reader, and returns how many events were kept back.
 func (b *body) reconcile(from int, extra []byte) (kept int) {
@@ -380,7 +399,7 @@ func (b *body) reconcile(from int, extra []byte) (kept int) {
 	var said []Event
 	owes := false
 	if asks {
-		r := t.reconcile(passage{s: s, st: b.st, cursor: b.f.req.Header.Get(lastEventIDHeader), turn: b.turn}, region)
+		r := t.reconcile(b.passage(time.Now().Before(b.replayUntil)), region)
 		b.mu.Lock()
 		b.replaceLocked(from, len(region), r)
 		b.mu.Unlock()

@@ -83,7 +83,7 @@ func (r *reconnect) run() (*http.Response, error) {
 	b := newBody(r.f, resp, r.st)
 	r.st.openLocked(b)
 	s.mu.Unlock()
-	b.hold()
+	b.hold(r.cursor)
 	if !r.f.carry(b) {
 		b.discard()
 		return r.broken(r.f.aborted())
@@ -237,7 +237,7 @@ func (r *reconnect) release(resp *http.Response, b *body, a answer, held time.Ti
 		// Its cancellation, or its call's answer, may be right behind it.
 		catchUp(r.f.client.Context(), []*body{b})
 	}
-	events, size, said := b.release(r.cursor, a.extra)
+	events, size, said := b.release(a.extra)
 	t.counters.live.Add(1)
 	t.counters.releasedEvents.Add(uint64(events))
 	t.observe(Event{
