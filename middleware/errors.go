@@ -139,7 +139,8 @@ func abbreviate(id string) string {
 // StaleElicitationError says that the server no longer waits for a
 // server-to-client request, an elicitation or another. The client's call that
 // it belongs to gets a JSON-RPC error with the code −32001, after which the
-// application may issue that call anew.
+// application may issue that call anew. What the server has made of the call
+// until then is unknown.
 type StaleElicitationError struct {
 	// SessionID is the session, in full; Error abbreviates it.
 	SessionID string

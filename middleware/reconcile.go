@@ -341,15 +341,16 @@ func failureMessage(call rpcID, err error) json.RawMessage {
 		Reason    string          `json:"reason"`
 		Method    string          `json:"method"`
 		RequestID json.RawMessage `json:"requestId,omitempty"`
+		Outcome   string          `json:"outcome"`
 	}
 	var d details
 	var stale *StaleElicitationError
 	var unknown *UnknownPendingRequestError
 	switch {
 	case errors.As(err, &stale):
-		d = details{"stale", stale.Method, rawID(stale.RequestID)}
+		d = details{"stale", stale.Method, rawID(stale.RequestID), "unknown"}
 	case errors.As(err, &unknown):
-		d = details{"unknown", unknown.Method, rawID(unknown.RequestID)}
+		d = details{"unknown", unknown.Method, rawID(unknown.RequestID), "unknown"}
 	}
 	message, _ := json.Marshal(struct {
 		Version string          `json:"jsonrpc"`
