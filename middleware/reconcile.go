@@ -79,12 +79,37 @@ func mayRequest(data []byte) bool {
 		for start > 0 && at-start < maxMethodBytes && (isLetter(data[start-1]) || data[start-1] == '\\') {
 			start--
 		}
-		if before, ok := bytes.CutSuffix(data[:start], []byte(`"`)); ok {
-			if before, ok = bytes.CutSuffix(trimBlank(before), []byte(":")); ok && bytes.HasSuffix(trimBlank(before), memberMethod) {
-				return true
-			}
+		if before, ok := bytes.CutSuffix(data[:start], []byte(`"`)); ok && mayBeMethod(before) {
+			return true
 		}
 	}
+}
+
+// mayBeMethod reports whether a string that stands behind before can be the
+// method of a message. Where a JSON text goes over several lines it may be,
+// whatever stands on the line before.
+func mayBeMethod(before []byte) bool {
+	before, line := onLine(before)
+	if line {
+		return true
+	}
+	before, ok := bytes.CutSuffix(before, []byte(":"))
+	if !ok {
+		return false
+	}
+	before, line = onLine(before)
+	return line || bytes.HasSuffix(before, memberMethod)
+}
+
+// onLine cuts off blanks, and reports whether nothing of a data line is before
+// them.
+func onLine(before []byte) (rest []byte, first bool) {
+	rest = bytes.TrimRight(before, " \t")
+	line, ok := bytes.CutSuffix(rest, []byte("data:"))
+	if !ok {
+		line = rest
+	}
+	return rest, len(line) == 0 || line[len(line)-1] == '\n' || line[len(line)-1] == '\r'
 }
 
 const (
@@ -96,19 +121,6 @@ var memberMethod = []byte(`"method"`)
 
 func isLetter(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == '$'
-}
-
-// trimBlank cuts off what may stand between the tokens of a JSON text that goes
-// over several data lines.
-func trimBlank(data []byte) []byte {
-	for {
-		data = bytes.TrimRight(data, " \t\r\n")
-		shorter, ok := bytes.CutSuffix(data, []byte("\ndata:"))
-		if !ok {
-			return data
-		}
-		data = shorter
-	}
 }
 
 // block is one event with what it says.

@@ -3,7 +3,6 @@ package middleware
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 )
 
@@ -107,15 +106,19 @@ func (s *session) settleAll() {
 	}
 }
 
-// settle says what is owed to a stream's call, if the stream is open.
+// settle says what is owed to a stream's call, if the stream is open. An old
+// body may linger when it is resumed, and nobody read it.
 func (s *session) settle(st *stream) {
 	if st == nil {
 		return
 	}
 	s.mu.Lock()
-	bodies := slices.Clone(st.bodies)
+	var latest *body
+	if n := len(st.bodies); n > 0 {
+		latest = st.bodies[n-1]
+	}
 	s.mu.Unlock()
-	for _, b := range slices.Backward(bodies) { // an old one may linger, and nobody read it
-		b.settle()
+	if latest != nil {
+		latest.settle()
 	}
 }
