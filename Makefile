@@ -9,7 +9,7 @@ FUZZTIME ?= 30s
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: ## watch a dead session come back looking alive, and be stopped
+demo: ## watch a dead session and a dead question come back, and be stopped
 	@scripts/require-go.sh
 	go run ./cmd/revenant demo
 

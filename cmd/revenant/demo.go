@@ -18,13 +18,15 @@ import (
 	"github.com/revenant-mcp/revenant/cmd/revenant/internal/demo"
 )
 
-const demoLong = `Watch a client believe in a dead session, and the same client find out.
+const demoLong = `Watch a client believe in what is dead, and the same client find out.
 
-The demo replays a record from the field on real sockets. Two applications use
-the same unmodified go-sdk client, at the same time and in the same way. Each
-has a server and a load balancer of its own. The only difference: in the
+The demo replays two records from the field on real sockets. Two applications
+use the same unmodified go-sdk client, at the same time and in the same way.
+Each has a server and a load balancer of its own. The only difference: in the
 "protected" arm the middleware stands between the client and the network, in the
 "control" arm it does not.
+
+The record "session", of a session that is dead while its log lives:
 
   Part 1  is the record. A load balancer cuts an idle stream, the client
           reconnects, the server replays what it missed, all is well. 25 minutes
@@ -35,23 +37,31 @@ has a server and a load balancer of its own. The only difference: in the
           client is away, and the event log is not. The reconnect is answered
           200 with a replay of ten events of a dead session.
 
-A minute of the record takes 600 ms, the whole 25 seconds. Everything runs in
-this process and on loopback, and nothing is left behind.
+The record "elicitation", of a request that is dead while its session lives: a
+tool asks a person to confirm, the load balancer cuts the stream before they
+do, the server gives the request up, and each reconnect replays it. The control
+arm prompts the person each time, and its call never ends. The protected arm
+prompts once; the call fails once, and the application makes it anew.
 
-A table at the end has both arms side by side, with the numbers of an oracle
-inside the servers that knows which session lived when.
+A minute of the records takes 600 ms, the whole half a minute. Everything runs
+in this process and on loopback, and nothing is left behind.
+
+A table after each record has both arms side by side, with the numbers of an
+oracle inside the servers that knows which session lived when, and for which
+answer somebody waited.
 
 Exit status:
   0    the control arm shows the failure and the protected arm does not
-  1    one of the two is otherwise, or the run did not go as planned: the last
-       line says which
+  1    one of the two is otherwise, in any record, or the run did not go as
+       planned: the last line says which
   2    the command line is wrong, or an address cannot be used
   130  interrupted; everything is closed`
 
-const demoExample = `  revenant demo                     # 25 seconds
-  revenant demo --scale 20          # 2 minutes, to read along
-  revenant demo --scale 300         # 8 seconds, if the machine is idle
-  revenant demo --json | jq .arms   # the numbers
+const demoExample = `  revenant demo                       # both records, half a minute
+  revenant demo --record elicitation  # 5 seconds
+  revenant demo --scale 20            # 2.5 minutes, to read along
+  revenant demo --scale 300           # 10 seconds, if the machine is idle
+  revenant demo --json | jq '.arms, .elicitation.arms'   # the numbers
   revenant demo --listen-control 127.0.0.1:8081   # to look on with tcpdump`
 
 func newDemo(getenv func(string) string) *cobra.Command {
@@ -74,6 +84,7 @@ func newDemo(getenv func(string) string) *cobra.Command {
 	flags.SortFlags = false
 	flags.Var((*scale)(&cfg.Scale), demo.SettingScale,
 		fmt.Sprintf("how many times faster than the record, from %d to %d", demo.MinScale, demo.MaxScale))
+	flags.Var((*recordFlag)(&cfg.Records), demo.SettingRecord, "what to replay: session, elicitation or all")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON document at the end, and nothing else")
 	flags.StringVar(&cfg.ListenControl, demo.SettingListenControl, demo.DefaultListen,
 		"`address` on loopback of the control arm's load balancer")
@@ -96,19 +107,38 @@ func (s *scale) Set(text string) error {
 func (s *scale) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
 func (s *scale) Type() string   { return "number" }
 
+// recordFlag is the records that the value of a flag names.
+type recordFlag []*demo.Record
+
+func (r *recordFlag) Set(text string) (err error) {
+	*r, err = demo.ParseRecords(text)
+	return err
+}
+
+func (r *recordFlag) String() string {
+	if len(*r) == 1 {
+		return (*r)[0].Name()
+	}
+	return demo.AllRecords
+}
+
+func (r *recordFlag) Type() string { return "name" }
+
 func demoText(ctx context.Context, cfg demo.Config, out io.Writer, getenv func(string) string) error {
 	terminal := isTerminal(out) && getenv("TERM") != "dumb"
 	screen := demo.NewScreen(out, terminal, getenv("NO_COLOR") == "")
-	cfg.Line, cfg.Doing = screen.Line, screen.Doing
+	info, _ := debug.ReadBuildInfo()
+	client := module(info, "go-sdk", "github.com/modelcontextprotocol/go-sdk")
+	var d *demo.Demo
+	cfg.Begin = func(r *demo.Record) { screen.Begin(r, client, cfg.Scale, d.Minute()) }
+	cfg.Line, cfg.Doing, cfg.End = screen.Line, screen.Doing, screen.End
 	d, err := demo.New(cfg)
 	if err != nil {
 		return err
 	}
-	info, _ := debug.ReadBuildInfo()
-	screen.Begin(module(info, "go-sdk", "github.com/modelcontextprotocol/go-sdk"), cfg.Scale, d.Minute())
 	r, err := d.Run(ctx)
-	screen.End()
 	if err != nil {
+		screen.Abort()
 		return unfinished(ctx, err)
 	}
 	screen.Finish(r)

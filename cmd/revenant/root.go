@@ -23,7 +23,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		Use:   "revenant",
 		Short: "Show and stop MCP sessions that only look alive",
 		Long:  rootLong,
-		Example: `  revenant demo            # watch it happen, in 25 seconds
+		Example: `  revenant demo            # watch it happen, in half a minute
   revenant help demo       # what there is to see`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -11,19 +12,37 @@ import (
 	"github.com/revenant-mcp/revenant/chaos/mcpserver"
 )
 
-// application is what uses the client in an arm. It is the same in both: what
-// an arm does differently, its http.Client does.
+// protocolVersion is pinned: the newest version has no sessions.
+const protocolVersion = "2025-11-25"
+
+// application is what uses the client in an arm, and the person before it. It is
+// the same in both: what an arm does differently, its http.Client does.
 type application struct {
 	// Immutable.
-	endpoint string
-	client   *http.Client
-	reason   func(sessionID string) error // what the middleware says; nil in the control arm
-	rec      *recorder
+	endpoint  string
+	callsOnly bool // no standalone stream
+	client    *http.Client
+	reason    func(sessionID string) error // what the middleware says; nil in the control arm
+	rec       *recorder
 
 	// Owned by the goroutine that runs the method.
 	session *mcp.ClientSession // the latest one, nil before the first
 
-	waiting sync.WaitGroup // for the ends of all sessions
+	life    context.Context // of what goes on in the background
+	giveUp  func()          // ends life
+	decided chan struct{}   // closed by decide
+	decide  func()          // from now on the person confirms whatever is asked, at once
+	waiting sync.WaitGroup  // for the ends of all sessions and calls
+}
+
+func newApplication(endpoint string, callsOnly bool, base http.RoundTripper, rec *recorder) *application {
+	a := &application{
+		endpoint: endpoint, callsOnly: callsOnly, client: &http.Client{Transport: base}, rec: rec,
+		decided: make(chan struct{}),
+	}
+	a.decide = sync.OnceFunc(func() { close(a.decided) })
+	a.life, a.giveUp = context.WithCancel(context.Background())
+	return a
 }
 
 // initialize begins a session and leaves the one before, if there is one.
@@ -35,9 +54,11 @@ func (a *application) initialize(ctx context.Context) error {
 			stamp, _ := mcpserver.StampOf(r.Params.Meta)
 			a.rec.applied(Applied{Stamp: stamp, At: time.Now()})
 		},
+		ElicitationHandler: a.prompt,
 	})
 	began := time.Now()
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: a.endpoint, HTTPClient: a.client},
+	session, err := client.Connect(ctx,
+		&mcp.StreamableClientTransport{Endpoint: a.endpoint, HTTPClient: a.client, DisableStandaloneSSE: a.callsOnly},
 		&mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
 	if err != nil {
 		return err
@@ -54,14 +75,47 @@ func (a *application) initialize(ctx context.Context) error {
 	return nil
 }
 
-// call calls a tool and records what became of it.
-func (a *application) call(ctx context.Context) error {
-	c := Call{SessionID: a.session.ID(), Start: time.Now()}
-	_, c.Err = a.session.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "hello"}})
-	c.End = time.Now()
-	c.Reason = a.why(c.SessionID)
-	a.rec.called(c)
-	return c.Err
+// prompt shows the person what the server asks.
+func (a *application) prompt(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	stamp, _ := mcpserver.StampOf(r.Params.Meta)
+	a.rec.prompted(Prompt{Stamp: stamp, At: time.Now()})
+	select {
+	case <-a.decided:
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"confirm": true}}, nil
+	case <-a.life.Done(): // The client waits for its handlers.
+		return nil, a.life.Err()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// call calls a tool and records what became of it. A call that is given up with
+// its context has no end.
+func (a *application) call(ctx context.Context, tool string, arguments map[string]any) error {
+	return a.calling(tool, arguments)(ctx)
+}
+
+// begin calls a tool and does not wait for what becomes of it.
+func (a *application) begin(tool string, arguments map[string]any) {
+	finish := a.calling(tool, arguments)
+	a.waiting.Go(func() { _ = finish(a.life) })
+}
+
+// calling begins a call. It returns what makes it.
+func (a *application) calling(tool string, arguments map[string]any) func(context.Context) error {
+	session := a.session
+	n := a.rec.calling(Call{Tool: tool, SessionID: session.ID(), Start: time.Now()})
+	return func(ctx context.Context) error {
+		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil && result.IsError {
+			err = errors.New(tool + " answers with an error")
+		}
+		a.rec.called(n, time.Now(), err, a.why(session.ID()))
+		return err
+	}
 }
 
 // leave closes the session. Where the client does not know it to be dead, that
@@ -73,8 +127,10 @@ func (a *application) leave() {
 	}
 }
 
-// stop leaves the session and waits for all that have begun.
+// stop gives up what is under way, leaves the session and waits for all that
+// have begun.
 func (a *application) stop() {
+	a.giveUp()
 	a.leave()
 	a.waiting.Wait()
 }

@@ -30,26 +30,29 @@ type arm struct {
 
 // newArm binds what an arm needs. guarded is whether it has the middleware. It
 // owns the listener if there is no error.
-func newArm(name string, guarded bool, c clock, listener net.Listener) (*arm, error) {
+func newArm(name string, guarded bool, of setup, listener net.Listener) (*arm, error) {
 	a := &arm{name: name, rec: newRecorder()}
 	var err error
-	if a.server, err = mcpserver.New(c.serverConfig(a.rec.server)); err != nil {
+	of.server.Observe = a.rec.server
+	if a.server, err = mcpserver.New(of.server); err != nil {
 		return nil, err
 	}
 	a.rec.oracle = a.server.Oracle()
-	config := c.balancerConfig(a.server.Addr().String(), a.rec.balancer)
-	config.Listener = listener
-	if a.balancer, err = lb.New(config); err != nil {
+	of.balancer.Upstream, of.balancer.Observe = a.server.Addr().String(), a.rec.balancer
+	of.balancer.Listener = listener
+	if a.balancer, err = lb.New(of.balancer); err != nil {
 		a.server.Close()
 		return nil, err
 	}
 
 	// A transport of the arm's own, that no proxy setting of the environment
-	// concerns.
-	a.base = &http.Transport{}
-	a.app = &application{endpoint: a.balancer.URL() + "/mcp", client: &http.Client{Transport: a.base}, rec: a.rec}
+	// concerns. It gives an unused connection up before the load balancer does:
+	// a POST on one that is being closed would be lost.
+	a.base = &http.Transport{IdleConnTimeout: of.balancer.IdleTimeout / 2}
+	a.app = newApplication(a.balancer.URL()+"/mcp", of.callsOnly, a.base, a.rec)
 	if guarded {
-		if a.guard, err = middleware.New(middleware.Config{Base: a.base, Observe: a.rec.guard}); err != nil {
+		of.guard.Base, of.guard.Observe = a.base, a.rec.guard
+		if a.guard, err = middleware.New(of.guard); err != nil {
 			a.close()
 			return nil, err
 		}
@@ -87,4 +90,11 @@ func (a *arm) serve(fail context.CancelCauseFunc) (stop func()) {
 		stopServer()
 		running.Wait()
 	}
+}
+
+// session is the application's latest session, zero if it has none yet.
+func (a *arm) session() Session {
+	rec, _ := a.rec.recording()
+	s, _ := rec.session(len(rec.Sessions) - 1)
+	return s
 }

@@ -34,11 +34,17 @@ type Config struct {
 	// behind it is a server without authentication. "": [DefaultListen].
 	ListenControl, ListenProtected string
 
-	// Line, if not nil, is told each line of the timeline when it happens, and
-	// Doing what is going on until the next one. Both are called from the
+	// Records are what is replayed, in this order. nil: all there are.
+	Records []*Record
+
+	// Begin, if not nil, is told of each record before it is replayed, and End
+	// what came of it. Line is told each line of the timeline when it happens,
+	// and Doing what is going on until the next one. All are called from the
 	// goroutine of Run.
+	Begin func(*Record)
 	Line  func(Line)
 	Doing func(string)
+	End   func(*Findings)
 }
 
 // A SettingError is what is wrong with one setting.
@@ -60,6 +66,7 @@ func (e *SettingError) Unwrap() error { return e.Err }
 // The names of the settings in a [SettingError].
 const (
 	SettingScale           = "scale"
+	SettingRecord          = "record"
 	SettingListenControl   = "listen-control"
 	SettingListenProtected = "listen-protected"
 )
@@ -75,11 +82,20 @@ func (c Config) compile() (Config, error) {
 	if c.ListenProtected == "" {
 		c.ListenProtected = DefaultListen
 	}
+	if c.Records == nil {
+		c.Records = records
+	}
+	if c.Begin == nil {
+		c.Begin = func(*Record) {}
+	}
 	if c.Line == nil {
 		c.Line = func(Line) {}
 	}
 	if c.Doing == nil {
 		c.Doing = func(string) {}
+	}
+	if c.End == nil {
+		c.End = func(*Findings) {}
 	}
 	var faults []error
 	if !validScale(c.Scale) {

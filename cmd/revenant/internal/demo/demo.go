@@ -24,16 +24,24 @@ func New(cfg Config) (*Demo, error) {
 		return nil, err
 	}
 	d := &Demo{cfg: cfg, guarded: [2]bool{false, true}, minute: time.Duration(float64(time.Minute) / cfg.Scale).Round(time.Millisecond)}
+	if err := d.listen(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// listen binds the addresses.
+func (d *Demo) listen() (err error) {
 	for i, l := range []struct{ setting, addr string }{
-		{SettingListenControl, cfg.ListenControl},
-		{SettingListenProtected, cfg.ListenProtected},
+		{SettingListenControl, d.cfg.ListenControl},
+		{SettingListenProtected, d.cfg.ListenProtected},
 	} {
 		if d.listeners[i], err = listen(l.setting, l.addr); err != nil {
 			d.Close()
-			return nil, err
+			return err
 		}
 	}
-	return d, nil
+	return nil
 }
 
 // Close frees the ports of a Demo that never ran.
@@ -48,17 +56,39 @@ func (d *Demo) Close() {
 // Minute is how long one minute of the record takes.
 func (d *Demo) Minute() time.Duration { return d.minute }
 
-// Run replays the record and reports what came of it. When it returns, all that
-// it started has ended. Its error is why the run could not be completed; if ctx
-// ended, it is the cause. Run works once.
+// Run replays the records, one after the other, and reports what came of them.
+// When it returns, all that it started has ended. Its error is why the run could
+// not be completed; if ctx ended, it is the cause. Run works once.
 func (d *Demo) Run(ctx context.Context) (*Report, error) {
+	report := newReport(d.cfg, d.minute)
+	for i, record := range d.cfg.Records {
+		if i > 0 {
+			// The load balancers of the record before have closed theirs.
+			if err := d.listen(); err != nil {
+				return nil, err
+			}
+		}
+		d.cfg.Begin(record)
+		f, err := d.replay(ctx, record)
+		d.cfg.Doing("")
+		if err != nil {
+			return nil, err
+		}
+		report.add(f)
+		d.cfg.End(f)
+	}
+	return report, nil
+}
+
+// replay replays one record.
+func (d *Demo) replay(ctx context.Context, record *Record) (*Findings, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 
 	c := clock{minute: d.minute}
 	var arms [2]*arm
 	for i, name := range []string{Control, Protected} {
-		a, err := newArm(name, d.guarded[i], c, d.listeners[i])
+		a, err := newArm(name, d.guarded[i], record.setup(c), d.listeners[i])
 		if err != nil {
 			d.Close()
 			if i > 0 {
@@ -73,9 +103,8 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	for i, a := range arms {
 		stops[i] = a.serve(fail)
 	}
-	s := &script{clock: c, arms: arms, line: d.cfg.Line, doing: d.cfg.Doing}
+	s := &script{record: record, clock: c, arms: arms, line: d.cfg.Line, doing: d.cfg.Doing}
 	err := s.run(ctx)
-	d.cfg.Doing("")
 	for _, stop := range stops {
 		stop()
 	}
@@ -85,13 +114,11 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	}
 
 	// Nothing happens any more: this is all there is.
-	var recs [2]*Recording
+	of := run{clock: c, ended: ended, timeline: c.timeline(s.entries)}
+	of.control, _ = arms[0].rec.recording()
+	of.protected, _ = arms[1].rec.recording()
 	for i, a := range arms {
-		recs[i], _ = a.rec.recording()
+		of.counters[i] = middlewareReport(a.guard)
 	}
-	r := newReport(d.cfg, c, ended, recs[0], recs[1])
-	r.Timeline = c.timeline(s.entries)
-	r.Arms.Control.Middleware = middlewareReport(arms[0].guard)
-	r.Arms.Protected.Middleware = middlewareReport(arms[1].guard)
-	return r, nil
+	return record.findings(of), nil
 }

@@ -25,6 +25,7 @@ type Recording struct {
 	// What the application saw, each oldest first.
 	Sessions []Session
 	Applied  []Applied
+	Prompts  []Prompt
 	Calls    []Call
 }
 
@@ -46,12 +47,20 @@ type Applied struct {
 	At    time.Time
 }
 
+// Prompt is one question that was put to the person before the application.
+type Prompt struct {
+	Stamp mcpserver.Stamp // of the server's request; zero: it was missing
+	At    time.Time
+}
+
 // Call is one tool call of the application.
 type Call struct {
-	SessionID  string
-	Start, End time.Time
-	Err        error
-	Reason     error // what the middleware says of the session after it
+	Tool      string
+	SessionID string
+	Start     time.Time
+	End       time.Time // zero if it was open when the application left
+	Err       error
+	Reason    error // what the middleware says of the session after it
 }
 
 // died is when a session died, zero if it lives, and why.
@@ -64,25 +73,45 @@ func (r *Recording) died(sessionID string) (time.Time, mcpserver.Why) {
 	return time.Time{}, ""
 }
 
-// cut is when the load balancer cut the stream of a session that was idle, the
-// first time, or zero.
+// cut is when the load balancer cut the standalone stream of a session that was
+// idle, the first time, or zero.
 func (r *Recording) cut(s Session) time.Time {
-	for _, e := range r.Balancer {
-		if e.Kind == lb.Cut && e.Method == http.MethodGet && errors.Is(e.Err, lb.ErrIdle) && !e.At.Before(s.Began) {
+	for _, e := range r.cuts(s) {
+		if e.Method == http.MethodGet {
 			return e.At
 		}
 	}
 	return time.Time{}
 }
 
-// reconnect is the first GET of a session that resumes its stream.
-func (r *Recording) reconnect(s Session) (mcpserver.Request, bool) {
-	for _, q := range r.Server.Requests {
-		if q.Method == http.MethodGet && q.SessionID == s.ID && q.LastEventID != "" {
-			return q, true
+// cuts is the cuts of idle streams since a session began.
+func (r *Recording) cuts(s Session) []lb.Event {
+	var cuts []lb.Event
+	for _, e := range r.Balancer {
+		if e.Kind == lb.Cut && errors.Is(e.Err, lb.ErrIdle) && !e.At.Before(s.Began) {
+			cuts = append(cuts, e)
 		}
 	}
+	return cuts
+}
+
+// reconnect is the first GET of a session that resumes its stream.
+func (r *Recording) reconnect(s Session) (mcpserver.Request, bool) {
+	if all := r.reconnects(s); len(all) > 0 {
+		return all[0], true
+	}
 	return mcpserver.Request{}, false
+}
+
+// reconnects is the GETs of a session that resume a stream.
+func (r *Recording) reconnects(s Session) []mcpserver.Request {
+	var all []mcpserver.Request
+	for _, q := range r.Server.Requests {
+		if q.Method == http.MethodGet && q.SessionID == s.ID && q.LastEventID != "" {
+			all = append(all, q)
+		}
+	}
+	return all
 }
 
 // missed is the events of a session that were logged between two moments.
@@ -126,6 +155,31 @@ func (r *Recording) session(n int) (Session, bool) {
 	return r.Sessions[n], true
 }
 
+// eventID is the event id under which a message was logged.
+func (r *Recording) eventID(stamp mcpserver.Stamp) string {
+	for _, e := range r.Server.Events {
+		if e.Stamp == stamp {
+			return e.EventID
+		}
+	}
+	return "?"
+}
+
+// eventIDs names some events: "event 2", "events 2 and 3", "events 2 to 4".
+func (r *Recording) eventIDs(stamps []mcpserver.Stamp) string {
+	if len(stamps) == 0 {
+		return "no event"
+	}
+	first, last := r.eventID(stamps[0]), r.eventID(stamps[len(stamps)-1])
+	switch len(stamps) {
+	case 1:
+		return "event " + first
+	case 2:
+		return "events " + first + " and " + last
+	}
+	return "events " + first + " to " + last
+}
+
 // recorder makes a Recording. Its methods may be called from any goroutine.
 type recorder struct {
 	oracle *mcpserver.Oracle // set before anything is recorded
@@ -159,7 +213,24 @@ func (r *recorder) began(s Session) {
 func (r *recorder) applied(a Applied) {
 	r.add(func(rec *Recording) { rec.Applied = append(rec.Applied, a) })
 }
-func (r *recorder) called(c Call) { r.add(func(rec *Recording) { rec.Calls = append(rec.Calls, c) }) }
+func (r *recorder) prompted(p Prompt) {
+	r.add(func(rec *Recording) { rec.Prompts = append(rec.Prompts, p) })
+}
+
+// calling records a call that begins, and returns its number, from 0.
+func (r *recorder) calling(c Call) (n int) {
+	r.add(func(rec *Recording) {
+		n = len(rec.Calls)
+		rec.Calls = append(rec.Calls, c)
+	})
+	return n
+}
+func (r *recorder) called(n int, end time.Time, err, reason error) {
+	r.add(func(rec *Recording) {
+		c := &rec.Calls[n]
+		c.End, c.Err, c.Reason = end, err, reason
+	})
+}
 func (r *recorder) ended(id string, e Session) {
 	r.add(func(rec *Recording) {
 		for i := range rec.Sessions {
@@ -179,6 +250,7 @@ func (r *recorder) recording() (*Recording, <-chan struct{}) {
 	rec.Guard = slices.Clone(rec.Guard)
 	rec.Sessions = slices.Clone(rec.Sessions)
 	rec.Applied = slices.Clone(rec.Applied)
+	rec.Prompts = slices.Clone(rec.Prompts)
 	rec.Calls = slices.Clone(rec.Calls)
 	r.mu.Unlock()
 	// Asked without the lock: the oracle may tell the recorder something.

@@ -8,14 +8,32 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/revenant-mcp/revenant/middleware"
 )
 
 // testScale leaves the pauses of a busy machine room.
 const testScale = 200
 
+// replay is a run of one record.
+func replay(t *testing.T, record *Record, guarded [2]bool) *Report {
+	t.Helper()
+	d, err := New(Config{Scale: testScale, Records: []*Record{record}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.guarded = guarded
+	r, err := d.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // A demo whose verdict is always the same shows nothing. These runs have an arm
 // that is not what its name says.
-func TestRunWithBothArmsAlike(t *testing.T) {
+func TestSessionRecordWithBothArmsAlike(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		guarded [2]bool
@@ -23,20 +41,12 @@ func TestRunWithBothArmsAlike(t *testing.T) {
 		reason  string
 		applied [2]int
 	}{
-		{"neither has the middleware", [2]bool{false, false}, Deviated, "the protected arm shows the failure", [2]int{missedDead, missedDead}},
-		{"both have the middleware", [2]bool{true, true}, Inconclusive, "the control arm does not show the failure", [2]int{0, 0}},
+		{"neither has the middleware", [2]bool{false, false}, Deviated, "session: the protected arm shows the failure", [2]int{missedDead, missedDead}},
+		{"both have the middleware", [2]bool{true, true}, Inconclusive, "session: the control arm does not show the failure", [2]int{0, 0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d, err := New(Config{Scale: testScale})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d.guarded = test.guarded
-			r, err := d.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := replay(t, SessionRecord, test.guarded)
 			if r.Verdict != test.outcome || len(r.Reasons) == 0 || !strings.HasPrefix(r.Reasons[0], test.reason) {
 				t.Errorf("verdict %s because of %q, want %s because %s", r.Verdict, r.Reasons, test.outcome, test.reason)
 			}
@@ -57,16 +67,97 @@ func TestRunWithBothArmsAlike(t *testing.T) {
 	}
 }
 
+func TestElicitationRecordWithBothArmsAlike(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		guarded [2]bool
+		outcome Outcome
+		reasons []string
+		once    [2]bool // which arms prompt once
+	}{
+		{"neither has the middleware", [2]bool{false, false}, Deviated, []string{
+			"elicitation: the protected arm shows the failure: the person was prompted",
+			"elicitation: the protected arm shows the failure: its call was open",
+		}, [2]bool{false, false}},
+		{"both have the middleware", [2]bool{true, true}, Inconclusive, []string{
+			"elicitation: the control arm does not show the failure: the person was prompted 1 times",
+			"elicitation: the control arm does not show the failure: its call ended: failed with -32001",
+		}, [2]bool{true, true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := replay(t, ElicitationRecord, test.guarded)
+			if r.Verdict != test.outcome || !slices.EqualFunc(r.Reasons, test.reasons, strings.HasPrefix) {
+				t.Errorf("verdict %s because of %q, want %s because %q", r.Verdict, r.Reasons, test.outcome, test.reasons)
+			}
+			for i, a := range []ElicitationArm{r.Elicitation.Arms.Control, r.Elicitation.Arms.Protected} {
+				if once := a.Prompts == 1; once != test.once[i] || a.Call.Ended != test.once[i] || !a.SessionWorks {
+					t.Errorf("arm %d: %d prompts, call ended %t, session works %t", i, a.Prompts, a.Call.Ended, a.SessionWorks)
+				}
+			}
+		})
+	}
+}
+
+// The records share the addresses, one after the other.
+func TestRunOfSeveralRecordsOnOneAddress(t *testing.T) {
+	free, err := net.Listen("tcp", DefaultListen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	free.Close()
+	var told []string
+	d, err := New(Config{
+		Scale: MaxScale, ListenControl: addr, Records: []*Record{ElicitationRecord, ElicitationRecord},
+		Begin: func(r *Record) { told = append(told, "begin "+r.Name()) },
+		End:   func(f *Findings) { told = append(told, "end "+f.Record.Name()) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := d.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(told, ", "); got != "begin elicitation, end elicitation, begin elicitation, end elicitation" {
+		t.Errorf("told %s", got)
+	}
+	if len(r.Records) != 2 || r.Records[1].StartedAt.Before(r.Records[0].StartedAt) || r.DurationMS < r.Records[0].DurationMS+r.Records[1].DurationMS {
+		t.Errorf("%+v in %v ms, want two, one after the other", r.Records, r.DurationMS)
+	}
+}
+
+// The middleware's grace is a time of the record's, too: else it would take the
+// real minute, and the protected arm would wait as long as the other.
+func TestTheElicitationRecordIsScaledAsAWhole(t *testing.T) {
+	got := ElicitationRecord.setup(clock{minute: 600 * time.Millisecond})
+	if got.guard.StaleGrace != 600*time.Millisecond || got.balancer.IdleTimeout != 600*time.Millisecond || got.server.Retry != 150*time.Millisecond {
+		t.Errorf("grace %v, idle timeout %v, retry %v, want 600ms, 600ms, 150ms",
+			got.guard.StaleGrace, got.balancer.IdleTimeout, got.server.Retry)
+	}
+	if real := ElicitationRecord.setup(clock{minute: time.Minute}); real.guard.StaleGrace != middleware.DefaultStaleGrace {
+		t.Errorf("grace %v, want the middleware's default, %v", real.guard.StaleGrace, middleware.DefaultStaleGrace)
+	}
+}
+
 // Whenever it is interrupted, nothing is left. TestMain looks for goroutines.
 func TestRunEndsWithItsContext(t *testing.T) {
-	for _, kind := range []string{"initialized", "stream_cut", "reconnected"} {
+	for _, test := range []struct {
+		record *Record
+		kind   string
+	}{
+		{SessionRecord, "initialized"}, {SessionRecord, "stream_cut"}, {SessionRecord, "reconnected"},
+		{ElicitationRecord, "prompted"}, {ElicitationRecord, "request_abandoned"}, {ElicitationRecord, "request_suppressed"},
+	} {
+		kind := test.kind
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			why := errors.New("enough")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			var kinds []string
-			d, err := New(Config{Scale: MaxScale, Line: func(l Line) {
+			d, err := New(Config{Scale: MaxScale, Records: []*Record{test.record}, Line: func(l Line) {
 				kinds = append(kinds, l.Kind)
 				if l.Kind == kind {
 					cancel(why)
@@ -79,7 +170,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			if r != nil || !errors.Is(err, why) {
 				t.Errorf("Run() = %v, %v, want the cause of the end", r, err)
 			}
-			if slices.Contains(kinds, "call_failed") {
+			if slices.Contains(kinds, "call_failed") || slices.Contains(kinds, "request_stale") {
 				t.Errorf("went on after the end of its context: %q", kinds)
 			}
 			for _, l := range d.listeners {
@@ -146,7 +237,7 @@ func TestControlArmIsTheBareTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := newArm(Control, false, clock{minute: 1e9}, l)
+	a, err := newArm(Control, false, SessionRecord.setup(clock{minute: 1e9}), l)
 	if err != nil {
 		t.Fatal(err)
 	}

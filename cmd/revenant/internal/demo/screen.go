@@ -11,8 +11,8 @@ import (
 // width is what every terminal has.
 const width = 80
 
-// Screen shows a run to people: its timeline while it runs, then what came of
-// it. Its methods are called from one goroutine.
+// Screen shows a run to people: the timeline of each record while it is
+// replayed, then what came of it. Its methods are called from one goroutine.
 type Screen struct {
 	// Immutable.
 	color    bool
@@ -20,11 +20,12 @@ type Screen struct {
 
 	out writer
 
-	part  int       // of the latest line
-	start time.Time // T+0, for the progress line
-	scale float64
+	record *Record   // that is replayed, nil before the first
+	part   int       // of the latest line
+	start  time.Time // T+0, for the progress line
+	scale  float64
 
-	stop chan struct{} // closed to end the progress line
+	stop chan struct{} // closed to end the progress line; nil if there is none
 	done sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows, and out while there is a progress line
@@ -47,27 +48,29 @@ func (w *writer) print(text string) {
 // NewScreen returns a Screen that writes to out. Where that is a terminal, it
 // has a progress line and, if color is set, colors.
 func NewScreen(out io.Writer, terminal, color bool) *Screen {
-	return &Screen{out: writer{w: out}, progress: terminal, color: terminal && color, stop: make(chan struct{})}
+	return &Screen{out: writer{w: out}, progress: terminal, color: terminal && color}
 }
 
-// Begin tells what is going to be seen. The clock starts about now.
-func (s *Screen) Begin(client string, scale float64, minute time.Duration) {
-	s.start, s.scale = time.Now(), scale
-	s.out.print(s.bold("A session that comes back looking alive") + "\n\n" + wrap(fmt.Sprintf(
-		"Two applications use the same client: %s, unmodified. %q has the middleware between the client and the "+
-			"network, %q has not; there is no other difference. Each has its own server, whose sessions live %.0f "+
-			"minutes and whose event log keeps %.0f, and its own load balancer, which cuts a stream that is idle for "+
-			"%.0f minutes. A minute of the clock below takes %v, the whole %v.",
-		client, Protected, Control, sessionTTL, logRetention, idleTimeout,
-		minute, (time.Duration(length)*minute).Round(time.Second)), width-1, ""))
+// Begin tells what is going to be seen of a record. Its clock starts about now.
+func (s *Screen) Begin(r *Record, client string, scale float64, minute time.Duration) {
+	about := r.intro
+	if s.record == nil {
+		about = fmt.Sprintf("Two applications use the same client: %s, unmodified. %q has the middleware between the client "+
+			"and the network, %q has not; there is no other difference. Each has its own server and its own load balancer. ",
+			client, Protected, Control) + about
+	} else {
+		s.out.print("\n\n")
+	}
+	s.record, s.part, s.start, s.scale = r, 0, time.Now(), scale
+	s.out.print(s.bold(r.title) + "\n\n" + wrap(fmt.Sprintf("%s A minute of the clock below takes %v, the whole %v.",
+		about, minute, r.Takes(minute).Round(time.Second)), width-1, ""))
+	if len(r.headings) == 0 {
+		s.out.print("\n")
+	}
 	if s.progress {
+		s.stop = make(chan struct{})
 		s.done.Go(s.tick)
 	}
-}
-
-var headings = map[int]string{
-	1: "Part 1. The record: the session outlives a reconnect and expires later",
-	2: "Part 2. The session dies while its client is away",
 }
 
 // Line shows one line of the timeline.
@@ -75,10 +78,10 @@ func (s *Screen) Line(l Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clearLocked()
-	if l.Part != s.part {
-		s.part = l.Part
-		s.out.print("\n" + s.bold(headings[l.Part]) + "\n")
+	if heading := s.record.headings[l.Part]; l.Part != s.part && heading != "" {
+		s.heading(heading)
 	}
+	s.part = l.Part
 	text := l.Text
 	switch l.Tone {
 	case Harm:
@@ -96,11 +99,17 @@ func (s *Screen) Doing(text string) {
 	s.doing = text
 }
 
-// End takes the progress line away. Nothing is shown any more but what Finish
-// shows.
-func (s *Screen) End() {
+// Abort ends the screen of a run that was not completed.
+func (s *Screen) Abort() { s.quiet() }
+
+// quiet takes the progress line away.
+func (s *Screen) quiet() {
+	if s.stop == nil {
+		return
+	}
 	close(s.stop)
 	s.done.Wait()
+	s.stop = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clearLocked()
@@ -111,11 +120,12 @@ func (s *Screen) Err() error { return s.out.err }
 
 // tick draws the progress line until the end.
 func (s *Screen) tick() {
+	stop := s.stop
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
 	for {
 		select {
-		case <-s.stop:
+		case <-stop:
 			return
 		case <-t.C:
 			s.draw()
@@ -128,7 +138,7 @@ func (s *Screen) draw() {
 	defer s.mu.Unlock()
 	now := time.Duration(float64(time.Since(s.start)) * s.scale)
 	const cells = 10
-	full := min(int(float64(cells)*now.Minutes()/length), cells)
+	full := min(int(float64(cells)*now.Minutes()/s.record.length), cells)
 	s.out.print("\r" + s.dim(fmt.Sprintf("%s  %s%s  %-57.57s",
 		Clock(now), strings.Repeat("#", full), strings.Repeat(".", cells-full), s.doing)))
 	s.shown = true

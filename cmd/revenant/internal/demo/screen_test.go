@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,10 +64,10 @@ var longest = Line{Clock: 31 * time.Minute, Entry: Entry{
 func TestScreenWithoutATerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := NewScreen(&out, false, true)
-	s.Begin("go-sdk v1.8.0", 100, 600*time.Millisecond)
+	s.Begin(SessionRecord, "go-sdk v1.8.0", 100, 600*time.Millisecond)
 	s.Doing("something")
 	s.Line(longest)
-	s.End()
+	s.Abort()
 	text := out.String()
 	if strings.ContainsAny(text, "\r\x1b") {
 		t.Errorf("control characters in\n%q", text)
@@ -84,11 +85,11 @@ func TestScreenOnATerminal(t *testing.T) {
 		out := &notifying{wrote: drawn}
 		s := NewScreen(out, true, color)
 		s.Doing(strings.Repeat("something ", 20))
-		s.Begin("go-sdk v1.8.0", 100, 600*time.Millisecond)
+		s.Begin(SessionRecord, "go-sdk v1.8.0", 100, 600*time.Millisecond)
 		<-drawn // the head
 		<-drawn // the progress line
 		s.Line(longest)
-		s.End()
+		s.Abort()
 		if got := strings.Contains(out.String(), "\x1b["); got != color {
 			t.Errorf("color %t: %q", color, out.String())
 		}
@@ -104,29 +105,121 @@ func TestScreenOnATerminal(t *testing.T) {
 
 func TestScreenKeepsTheErrorOfItsWriter(t *testing.T) {
 	s := NewScreen(broken{}, false, false)
-	s.Begin("go-sdk", 100, time.Second)
+	s.Begin(SessionRecord, "go-sdk", 100, time.Second)
 	s.Line(longest)
-	s.End()
+	s.Abort()
 	if !errors.Is(s.Err(), errBroken) {
 		t.Errorf("Err() = %v, want %v", s.Err(), errBroken)
 	}
 }
 
-func TestFinishSaysWhyARunIsNotUpheld(t *testing.T) {
-	r := &Report{Verdict: Inconclusive, Reasons: []string{"the control arm does not show the failure: " + strings.Repeat("long ", 30)}}
-	r.Arms.Control.Parts = []PartReport{{Part: 1, NoticedAt: Nowhere}}
-	r.Arms.Protected.Parts = []PartReport{{Part: 1, NoticedAt: Nowhere}}
-	var out bytes.Buffer
-	NewScreen(&out, false, false).Finish(r)
-	text := out.String()
-	checkWidth(t, text)
-	for _, want := range []string{"Verdict: inconclusive\n  the control arm does not show the failure: long", "not at all         not at all\n", "control    nothing\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
+// nothing is what came of records in which nothing happened.
+func nothing(outcome Outcome, reasons ...string) []*Findings {
+	session, elicitation := finding(SessionRecord, outcome, false, reasons...), finding(ElicitationRecord, outcome, false, reasons...)
+	parts := []PartReport{{Part: 1, NoticedAt: Nowhere}}
+	session.detail = &SessionReport{Arms: Arms{Control: ArmReport{Parts: parts}, Protected: ArmReport{Parts: parts}}}
+	return []*Findings{session, elicitation}
+}
+
+func TestScreenSaysWhyARecordIsNotUpheld(t *testing.T) {
+	for i, want := range []string{"not at all         not at all\n", "open               open\n"} {
+		f := nothing(Inconclusive, "the control arm does not show the failure: "+strings.Repeat("long ", 30))[i]
+		var out bytes.Buffer
+		s := NewScreen(&out, false, false)
+		s.Begin(f.Record, "go-sdk", 100, time.Second)
+		s.End(f)
+		r := newReport(Config{}, 0)
+		r.add(f)
+		s.Finish(r)
+		text := out.String()
+		checkWidth(t, text)
+		for _, want := range []string{"Verdict: inconclusive\n  the control arm does not show the failure: long", want, "control    nothing\n"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, "middleware.New") || strings.Contains(text, f.detail.meaning()[:40]) {
+			t.Errorf("recommends the middleware after\n%s", text)
 		}
 	}
-	if strings.Contains(text, "middleware.New") {
-		t.Errorf("recommends the middleware after\n%s", text)
+}
+
+// Each record is told with its own words, what both share once.
+func TestScreenOfTwoRecords(t *testing.T) {
+	var out bytes.Buffer
+	s := NewScreen(&out, false, false)
+	r := newReport(Config{}, 0)
+	for _, f := range slices.Backward(nothing(Upheld)) {
+		s.Begin(f.Record, "go-sdk v1.8.0", 100, 600*time.Millisecond)
+		s.Line(longest)
+		s.End(f)
+		r.add(f)
+	}
+	s.Finish(r)
+	text := out.String()
+	checkWidth(t, text)
+	for _, test := range []struct {
+		text  string
+		count int
+	}{
+		{"go-sdk v1.8.0, unmodified", 1},
+		{ElicitationRecord.title + "\n\n", 1},
+		{"\n" + SessionRecord.title + "\n\n", 1},
+		{"whole 25s.", 1},
+		{"whole 4s.", 1},
+		{SessionRecord.headings[1], 1},
+		{"\n\nT+31:00", 1}, // a record without parts has no heading
+		{"The two arms side by side", 2},
+		{"Verdict: upheld", 2},
+		{"middleware.New(", 1},
+	} {
+		n := strings.Count(text, test.text)
+		if wrapped := strings.Replace(test.text, " ", "\n", 1); wrapped != test.text {
+			n += strings.Count(text, wrapped)
+		}
+		if n != test.count {
+			t.Errorf("%q is %d times, not %d, in\n%s", test.text, n, test.count, text)
+		}
+	}
+}
+
+func TestScreenShowsTheElicitation(t *testing.T) {
+	told := "calling: stale"
+	f := finding(ElicitationRecord, Upheld, false)
+	f.detail = &ElicitationReport{Arms: ElicitationArms{
+		Control: ElicitationArm{Reconnects: 5, Prompts: 6, AnswersDropped: 4, Call: CallReport{AfterMS: 4200, AfterRecordMS: 420_000}},
+		Protected: ElicitationArm{
+			Reconnects: 2, Prompts: 1, AnswersDropped: 3,
+			Call:     CallReport{Ended: true, AfterMS: 1510, AfterRecordMS: 151_000, Error: &told, ErrorCode: -32001},
+			CallAnew: &CallAnewReport{Answered: true, Prompts: 1},
+		},
+	}}
+	var out bytes.Buffer
+	NewScreen(&out, false, false).End(f)
+	checkWidth(t, out.String())
+	for _, want := range []string{
+		"Reconnects of the call's stream          5                  2\n",
+		"Prompts for one request                  6                  1\n",
+		"  answers for which nobody waited        4                  3\n",
+		"The call                                 open               failed: -32001\n",
+		"  so long after it began                 7:00 min (4.20 s)  2:31 min (1.51 s)\n",
+		"The call, made anew                      -                  answered, 1 prompt\n",
+		"control    nothing\n",
+		"protected  calling: stale\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+	for _, test := range []struct{ got, want string }{
+		{CallReport{Ended: true}.words(), "answered"},
+		{CallReport{Ended: true, Error: &told}.words(), "failed"},
+		{(&CallAnewReport{Answered: true, Prompts: 2}).words(), "answered, 2 prompts"},
+		{(&CallAnewReport{Prompts: 1}).words(), "failed"},
+	} {
+		if test.got != test.want {
+			t.Errorf("a call is %q, want %q", test.got, test.want)
+		}
 	}
 }
 

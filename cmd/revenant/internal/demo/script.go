@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// script runs the method in both arms and writes the timeline. Where the order
+// script runs the method of a record in both arms and writes the timeline. Where the order
 // matters a step waits until it has seen what comes first; it looks at the
 // clock only where the record does.
 type script struct {
+	record  *Record
 	clock   clock
 	arms    [2]*arm // control, protected
 	line    func(Line)
@@ -31,34 +32,8 @@ type move struct {
 // happen in time is no error: that is for the verdict to say.
 type step func(ctx context.Context, a *arm, m move) ([]Entry, error)
 
-// method is what the demo does.
-func (s *script) method() []move {
-	const (
-		idling = "silence: the load balancer's idle clock runs"
-		away   = "the clients wait as long as the server has asked them to"
-	)
-	cut1, cut2 := firstInitialize+idleTimeout, secondInitialize+idleTimeout
-	moves := []move{
-		{1, firstInitialize, true, "servers and load balancers are up", s.begin},
-		{1, cut1, false, idling, s.away(missedAlive, false)},
-		{1, cut1 + retryHint, false, away, s.back(missedAlive)},
-	}
-	for at := firstEvent; at <= lastEvent; at += eventInterval {
-		moves = append(moves, move{1, at, true, "the server sends an event every 2 minutes", s.event})
-	}
-	return append(moves, []move{
-		{1, firstInitialize + sessionTTL, false, "silence: the session's time is running out", s.expire},
-		{1, firstToolCall, true, "nothing passes on the wire: nobody can know", s.callInVain},
-
-		{2, secondInitialize, true, "the applications give their sessions up", s.begin},
-		{2, cut2, false, idling, s.away(missedDead, true)},
-		{2, cut2 + retryHint, false, away, s.back(missedDead)},
-		{2, secondToolCall, true, "the control arm believes itself connected", s.callAgain},
-	}...)
-}
-
 func (s *script) run(ctx context.Context) error {
-	for _, m := range s.method() {
+	for _, m := range s.record.method(s) {
 		s.doing(m.doing)
 		if m.clocked {
 			if err := s.wait(ctx, m.planned); err != nil {
@@ -125,7 +100,7 @@ func (s *script) watch(ctx context.Context, a *arm, m move, cond func(*Recording
 	if now := time.Now(); now.After(from) {
 		from = now
 	}
-	ctx, cancel := context.WithDeadline(ctx, from.Add(s.clock.real(patience)))
+	ctx, cancel := context.WithDeadline(ctx, from.Add(s.clock.real(s.record.patience)))
 	defer cancel()
 	rec, err := a.rec.until(ctx, cond)
 	return rec, err == nil

@@ -114,7 +114,7 @@ func (s *script) back(missed int) step {
 		entries = append(entries, guarded(rec, session, get)...)
 
 		now, _ := rec.session(m.part - 1)
-		t := Count(rec, now)
+		t := CountSession(rec, now)
 		if all := rec.applied(session.ID); len(all) > 1 {
 			e := Entry{At: rec.Applied[len(rec.Applied)-1].At, Kind: "replay_applied",
 				Text: "its application gets " + rec.eventIDs(all[1:])}
@@ -179,12 +179,12 @@ func (s *script) expire(ctx context.Context, a *arm, m move) ([]Entry, error) {
 // callInVain calls a tool of the dead session, and some times more.
 func (s *script) callInVain(ctx context.Context, a *arm, _ move) ([]Entry, error) {
 	session := a.session()
-	if err := a.app.call(ctx); err == nil {
+	if err := a.app.call(ctx, "echo", echoText); err == nil {
 		return []Entry{{At: time.Now(), Kind: "call_answered", Text: "calls a tool: works, though the session is dead"}}, nil
 	}
 	at := time.Now()
 	for range retries {
-		_ = a.app.call(ctx)
+		_ = a.app.call(ctx, "echo", echoText)
 	}
 	rec, _ := a.rec.recording()
 	entries := []Entry{
@@ -208,7 +208,7 @@ func (s *script) callInVain(ctx context.Context, a *arm, _ move) ([]Entry, error
 // only that shows that the old one is dead.
 func (s *script) callAgain(ctx context.Context, a *arm, _ move) ([]Entry, error) {
 	session := a.session()
-	err := a.app.call(ctx)
+	err := a.app.call(ctx, "echo", echoText)
 	at := time.Now()
 	if err == nil {
 		return []Entry{{At: at, Kind: "call_answered", Text: "calls a tool: works", Tone: Good}}, nil
@@ -237,40 +237,8 @@ func failedCall(rec *Recording, session Session, at time.Time) Entry {
 
 // arrivals says how many of the retries the server got.
 func arrivals(rec *Recording, session Session) string {
-	if n := Count(rec, session).CallsArrived - 1; n > 0 {
+	if n := CountSession(rec, session).CallsArrived - 1; n > 0 {
 		return fmt.Sprintf("%d of them reach the server", n)
 	}
 	return "none of them reaches the server"
-}
-
-// session is the application's latest session, zero if it has none yet.
-func (a *arm) session() Session {
-	rec, _ := a.rec.recording()
-	s, _ := rec.session(len(rec.Sessions) - 1)
-	return s
-}
-
-// eventID is the event id under which a message was logged.
-func (r *Recording) eventID(stamp mcpserver.Stamp) string {
-	for _, e := range r.Server.Events {
-		if e.Stamp == stamp {
-			return e.EventID
-		}
-	}
-	return "?"
-}
-
-// eventIDs names some events: "event 2", "events 2 and 3", "events 2 to 4".
-func (r *Recording) eventIDs(stamps []mcpserver.Stamp) string {
-	if len(stamps) == 0 {
-		return "no event"
-	}
-	first, last := r.eventID(stamps[0]), r.eventID(stamps[len(stamps)-1])
-	switch len(stamps) {
-	case 1:
-		return "event " + first
-	case 2:
-		return "events " + first + " and " + last
-	}
-	return "events " + first + " to " + last
 }

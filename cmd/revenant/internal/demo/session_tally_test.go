@@ -9,34 +9,34 @@ import (
 	"github.com/revenant-mcp/revenant/cmd/revenant/internal/demo"
 )
 
-func TestCount(t *testing.T) {
+func TestCountSession(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		rec     *demo.Recording
 		session int
-		want    demo.Tally
+		want    demo.SessionTally
 	}{
-		{"control, part 1", control(), 0, demo.Tally{
+		{"control, part 1", control(), 0, demo.SessionTally{
 			SessionID: "one", Died: at(31), Why: mcpserver.WhyExpired, AppliedAlive: 14, Requests: 1, CallsFailed: 4, CallsArrived: 1,
 			Place: demo.AtToolCall, After: at(33.01).Sub(at(31)), Err: errMissing,
 		}},
-		{"control, part 2", control(), 1, demo.Tally{
+		{"control, part 2", control(), 1, demo.SessionTally{
 			SessionID: "two", Died: at(38.02), Why: mcpserver.WhyReaped, AppliedAlive: 1, AppliedDead: 10, Lost: 10,
 			Requests: 2, CallsFailed: 1, CallsArrived: 1,
 			Place: demo.AtToolCall, After: at(41.01).Sub(at(38.02)), Err: errMissing,
 		}},
-		{"protected, part 1", protected(), 0, demo.Tally{
+		{"protected, part 1", protected(), 0, demo.SessionTally{
 			SessionID: "one", Died: at(31), Why: mcpserver.WhyExpired, AppliedAlive: 14, Requests: 1, CallsFailed: 4, CallsArrived: 1,
 			Place: demo.AtToolCall, After: at(33.01).Sub(at(31)), Err: errMissing, Reason: errDead,
 		}},
-		{"protected, part 2", protected(), 1, demo.Tally{
+		{"protected, part 2", protected(), 1, demo.SessionTally{
 			SessionID: "two", Died: at(38.02), Why: mcpserver.WhyReaped, AppliedAlive: 1, Lost: 10, Requests: 2,
 			Place: demo.AtReconnect, After: at(39.02).Sub(at(38.02)), Err: errMissing, Reason: errDead,
 		}},
-		{"a living session", protected(), 2, demo.Tally{SessionID: "three", Place: demo.Nowhere}},
+		{"a living session", protected(), 2, demo.SessionTally{SessionID: "three", Place: demo.Nowhere}},
 	} {
-		if got := demo.Count(test.rec, test.rec.Sessions[test.session]); got != test.want {
-			t.Errorf("%s:\nCount() = %+v\nwant      %+v", test.name, got, test.want)
+		if got := demo.CountSession(test.rec, test.rec.Sessions[test.session]); got != test.want {
+			t.Errorf("%s:\nCountSession() = %+v\nwant             %+v", test.name, got, test.want)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestAnEventIsOfADeadSessionFromTheInstantOfItsDeath(t *testing.T) {
 		{at(31).Add(1), 0, 1, 14},
 	} {
 		r.Applied = []demo.Applied{{Stamp: stamp, At: test.at}}
-		got := demo.Count(r, r.Sessions[0])
+		got := demo.CountSession(r, r.Sessions[0])
 		if got.AppliedAlive != test.alive || got.AppliedDead != test.dead || got.Lost != test.lost {
 			t.Errorf("applied at %v: %d alive, %d dead, %d lost, want %d, %d and %d",
 				test.at, got.AppliedAlive, got.AppliedDead, got.Lost, test.alive, test.dead, test.lost)
@@ -64,10 +64,10 @@ func TestAnEventIsOfADeadSessionFromTheInstantOfItsDeath(t *testing.T) {
 func TestAnEventIsItsSessionsWhoeverHandsItOn(t *testing.T) {
 	r := control()
 	r.Applied = append(r.Applied, demo.Applied{Stamp: r.Applied[0].Stamp, At: at(45)})
-	if got := demo.Count(r, r.Sessions[0]); got.AppliedDead != 1 || got.Repeated != 0 {
+	if got := demo.CountSession(r, r.Sessions[0]); got.AppliedDead != 1 || got.Repeated != 0 {
 		t.Errorf("an event of the first session, handed on late: %+v, want 1 of a dead session", got)
 	}
-	if got := demo.Count(r, r.Sessions[1]); got.AppliedDead != 10 {
+	if got := demo.CountSession(r, r.Sessions[1]); got.AppliedDead != 10 {
 		t.Errorf("AppliedDead of the second session = %d, want 10", got.AppliedDead)
 	}
 }
@@ -77,8 +77,8 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 	again := r.Applied[1]
 	again.At = again.At.Add(time.Second)
 	r.Applied = append(r.Applied, again, again)
-	if got := demo.Count(r, r.Sessions[0]); got.Repeated != 2 || got.AppliedAlive != 16 || got.Lost != 0 {
-		t.Errorf("Count() = %+v, want 2 of 16 repeated", got)
+	if got := demo.CountSession(r, r.Sessions[0]); got.Repeated != 2 || got.AppliedAlive != 16 || got.Lost != 0 {
+		t.Errorf("CountSession() = %+v, want 2 of 16 repeated", got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 func TestAnEventLoggedAfterTheDeathIsNotLost(t *testing.T) {
 	r := run()
 	r.Server.Events = append(r.Server.Events, mcpserver.Event{Stamp: mcpserver.Stamp{Session: "one", Seq: 99}, SessionID: "one", At: at(32)})
-	if got := demo.Count(r, r.Sessions[0]); got.Lost != 0 {
+	if got := demo.CountSession(r, r.Sessions[0]); got.Lost != 0 {
 		t.Errorf("Lost = %d, want 0", got.Lost)
 	}
 }
@@ -100,9 +100,9 @@ func TestRequestsToTheDeadSession(t *testing.T) {
 	more(at(38.02).Add(-1), http.MethodPost, "ping", "two") // before it
 	more(at(40), http.MethodDelete, "", "two")              // after it was noticed
 	more(at(40), http.MethodPost, "tools/call", "three")
-	got := demo.Count(r, r.Sessions[1])
+	got := demo.CountSession(r, r.Sessions[1])
 	if got.Requests != 4 || got.RequestsNoticed != 1 || got.Deletes != 1 || got.CallsArrived != 0 {
-		t.Errorf("Count() = %+v, want 4 requests, 1 of them, a DELETE, after it was noticed", got)
+		t.Errorf("CountSession() = %+v, want 4 requests, 1 of them, a DELETE, after it was noticed", got)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestWhereADeathIsNoticed(t *testing.T) {
 		if test.at != 0 {
 			after = at(test.at).Sub(at(38.02))
 		}
-		got := demo.Count(r, r.Sessions[1])
+		got := demo.CountSession(r, r.Sessions[1])
 		if got.Place != test.place || got.After != after || got.Err != test.err {
 			t.Errorf("%s: noticed %s, %v after the death, by %v; want %s, %v, %v",
 				test.name, got.Place, got.After, got.Err, test.place, after, test.err)

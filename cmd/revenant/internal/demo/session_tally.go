@@ -19,8 +19,8 @@ const (
 	AtToolCall Place = "tool_call"
 )
 
-// Tally is what became of one session in one arm.
-type Tally struct {
+// SessionTally is what became of one session in one arm.
+type SessionTally struct {
 	SessionID string
 	Died      time.Time // zero if it lives
 	Why       mcpserver.Why
@@ -51,9 +51,9 @@ type Tally struct {
 	Err, Reason error
 }
 
-// Count counts what a recording has of one session.
-func Count(r *Recording, s Session) Tally {
-	t := Tally{SessionID: s.ID, Place: Nowhere}
+// CountSession counts what a recording has of one session.
+func CountSession(r *Recording, s Session) SessionTally {
+	t := SessionTally{SessionID: s.ID, Place: Nowhere}
 	t.Died, t.Why = r.died(s.ID)
 	dead := func(at time.Time) bool { return !t.Died.IsZero() && !at.Before(t.Died) }
 
@@ -110,7 +110,7 @@ func Count(r *Recording, s Session) Tally {
 // notice finds out where and when the application learned of the death. It is
 // the first that it was told: the failure of a call, or the end of the session.
 // If it had a call under way then, it is the call that found out.
-func (t *Tally) notice(r *Recording, s Session) (noticed time.Time) {
+func (t *SessionTally) notice(r *Recording, s Session) (noticed time.Time) {
 	if t.Died.IsZero() {
 		return time.Time{}
 	}

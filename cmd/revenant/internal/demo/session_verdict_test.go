@@ -13,7 +13,7 @@ import (
 )
 
 func TestVerdictUpheld(t *testing.T) {
-	if got := demo.Judge(control(), protected()); got.Outcome != demo.Upheld || len(got.Reasons) != 0 || got.Unplanned {
+	if got := demo.SessionRecord.Judge(control(), protected()); got.Outcome != demo.Upheld || len(got.Reasons) != 0 || got.Unplanned {
 		t.Errorf("Judge() = %+v, want upheld without a reason", got)
 	}
 }
@@ -45,7 +45,7 @@ func TestVerdictNamesTheArmThatIsOtherwise(t *testing.T) {
 		}},
 	} {
 		c, p := test.arms()
-		checkVerdict(t, test.name, demo.Judge(c, p), test.outcome, false, test.reasons...)
+		checkVerdict(t, test.name, demo.SessionRecord.Judge(c, p), test.outcome, false, test.reasons...)
 	}
 }
 
@@ -80,12 +80,12 @@ func TestVerdictOnWhatTheProtectedArmMustNotDo(t *testing.T) {
 	} {
 		p := protected()
 		test.change(p)
-		checkVerdict(t, test.name, demo.Judge(control(), p), demo.Deviated, false, "the protected arm "+test.reason)
+		checkVerdict(t, test.name, demo.SessionRecord.Judge(control(), p), demo.Deviated, false, "the protected arm "+test.reason)
 	}
 
 	p := protected()
 	request(40, http.MethodDelete, "", "two")(p)
-	checkVerdict(t, "a DELETE", demo.Judge(control(), p), demo.Deviated, false,
+	checkVerdict(t, "a DELETE", demo.SessionRecord.Judge(control(), p), demo.Deviated, false,
 		"the protected arm sent 3 requests to the dead session of part 2",
 		"the protected arm sent 1 requests to the dead session of part 2 after it had noticed",
 		"the protected arm sent a DELETE to the dead session of part 2")
@@ -123,7 +123,7 @@ func TestVerdictChecksItsAssumptions(t *testing.T) {
 			c, p := control(), protected()
 			r := map[string]*demo.Recording{demo.Control: c, demo.Protected: p}[arm]
 			test.change(r)
-			got := demo.Judge(c, p)
+			got := demo.SessionRecord.Judge(c, p)
 			if got.Outcome != demo.Inconclusive || !got.Unplanned || len(got.Reasons) == 0 || !strings.HasPrefix(got.Reasons[0], "the "+arm+" arm "+test.reason) {
 				t.Errorf("%s, in the %s arm: %+v, want inconclusive, unplanned, since it %s", test.name, arm, got, test.reason)
 			}
@@ -136,7 +136,7 @@ func TestVerdictChecksItsAssumptions(t *testing.T) {
 func TestVerdictOnAControlArmThatGetsEventsWrong(t *testing.T) {
 	c := control()
 	c.Applied = slices.Insert(c.Applied, 2, c.Applied[1])
-	checkVerdict(t, "a repeated event", demo.Judge(c, protected()), demo.Inconclusive, true,
+	checkVerdict(t, "a repeated event", demo.SessionRecord.Judge(c, protected()), demo.Inconclusive, true,
 		"the control arm got the events of the living session wrong: 0 lost, 1 repeated")
 }
 
