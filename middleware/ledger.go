@@ -10,7 +10,8 @@ import (
 
 const (
 	// maxPending bounds the requests of a session that are followed. Where
-	// there are more, the oldest counts as settled.
+	// there are more, the oldest that is settled is forgotten but for its id, or
+	// if none is, the oldest counts as settled.
 	maxPending = 128
 	// maxSettled bounds the settled requests of a session that are remembered
 	// by their ids, and the calls.
@@ -201,7 +202,9 @@ func (l *ledger) abandoned(call rpcID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.countLocked()
-	l.failed.remove(call.key)
+	if _, failed := l.failed.get(call.key); failed {
+		l.failed.put(call.key, nil) // and nobody waits to be told
+	}
 	l.finishLocked(call)
 }
 
@@ -371,7 +374,7 @@ func (l *ledger) settleLocked(p *pending) {
 
 func (l *ledger) addLocked(p *pending) {
 	if len(l.order) == maxPending {
-		oldest := l.order[0]
+		oldest := l.order[max(0, slices.IndexFunc(l.order, func(p *pending) bool { return p.state >= settled }))]
 		l.removeLocked(oldest)
 		l.settled.put(oldest.id.key, struct{}{})
 	}
