@@ -18,7 +18,7 @@ const gateBody = `{"jsonrpc":"2.0","id":0,"result":true}`
 //
 // Whether the POST is a good one, and its session alive, is mcp-go's to say. It
 // knows nothing of the requests, which are this package's.
-func (s *Server) takeAnswer(a *answer, r *http.Request, c *call, body []byte) {
+func (s *process) takeAnswer(a *answer, r *http.Request, c *call, body []byte) {
 	id := c.rpc.askID()
 	p := s.asks.pending(c.session, id)
 	ours := p != nil || s.cfg.StaleAnswer != 0
@@ -28,7 +28,7 @@ func (s *Server) takeAnswer(a *answer, r *http.Request, c *call, body []byte) {
 	gate := &heldResponse{header: make(http.Header), status: http.StatusOK}
 	s.mcp.ServeHTTP(gate, r)
 
-	record := Answer{At: time.Now(), Request: c.n, SessionID: c.session, ID: string(c.rpc.ID), Status: gate.status}
+	record := Answer{At: time.Now(), Request: c.n, SessionID: c.sent, ID: string(c.rpc.ID), Status: gate.status}
 	if !ours || !c.admitted {
 		s.oracle.tell(s.oracle.answered(id, record))
 		gate.pass(a)

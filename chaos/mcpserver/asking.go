@@ -44,19 +44,19 @@ type Elicitation struct {
 // The errors are [ErrSessionGone], [ErrNoStream], [ErrStreamBroken],
 // [ErrClosed], the cause of ctx, and a [*ClientError].
 func (s *Server) Ask(ctx context.Context, sessionID, message string) (Elicitation, error) {
-	s.settle()
-	e, err := s.askStandalone(ctx, sessionID, message)
+	e, err := Elicitation{}, ErrClosed
+	if p := s.enter(); p != nil {
+		defer p.leave()
+		p.settle()
+		e, err = p.askStandalone(ctx, sessionID, message)
+	}
 	if clientErr := (*ClientError)(nil); err != nil && !errors.As(err, &clientErr) {
 		return e, fmt.Errorf("%w: %q", err, sessionID)
 	}
 	return e, err
 }
 
-func (s *Server) askStandalone(ctx context.Context, session, message string) (Elicitation, error) {
-	if !s.enter() {
-		return Elicitation{}, ErrClosed
-	}
-	defer s.leave()
+func (s *process) askStandalone(ctx context.Context, session, message string) (Elicitation, error) {
 	if !s.sessions.alive(session) {
 		return Elicitation{}, ErrSessionGone
 	}
@@ -91,6 +91,10 @@ func (s *Server) AskOnCall(ctx context.Context, method string, params map[string
 	if c == nil {
 		return nil, errors.New("mcpserver: AskOnCall was called outside a tool")
 	}
+	return c.process.askOnCall(ctx, c, method, params)
+}
+
+func (s *process) askOnCall(ctx context.Context, c *call, method string, params map[string]any) (json.RawMessage, error) {
 	ctx, cancel := within(ctx, s.life)
 	defer cancel()
 	to := line{session: c.session, inner: c.inner, call: c, ch: server.ClientSessionFromContext(ctx).NotificationChannel()}
@@ -121,7 +125,7 @@ type line struct {
 }
 
 // ask sends a request and waits for its result.
-func (s *Server) ask(ctx context.Context, to line, method string, params map[string]any) (json.RawMessage, error) {
+func (s *process) ask(ctx context.Context, to line, method string, params map[string]any) (json.RawMessage, error) {
 	about := Ask{SessionID: to.session, Method: method, Stamp: s.oracle.stamp(to.session)}
 	var broken <-chan struct{}
 	if to.call != nil {
@@ -159,7 +163,7 @@ func (s *Server) ask(ctx context.Context, to line, method string, params map[str
 }
 
 // settled is what an ask comes to that is settled.
-func (s *Server) settled(ctx context.Context, to line, p *ask) (json.RawMessage, error) {
+func (s *process) settled(ctx context.Context, to line, p *ask) (json.RawMessage, error) {
 	switch {
 	case p.why == "":
 		return resultOf(p.Method, p.reply)

@@ -17,7 +17,7 @@ import (
 const maxAsks = 100
 
 // addAskingTools adds the tools that ask the client something.
-func (s *Server) addAskingTools(m *server.MCPServer) {
+func (s *process) addAskingTools(m *server.MCPServer) {
 	m.AddTool(mcp.NewTool("confirm",
 		mcp.WithDescription("Asks the user on the stream of this call with elicitation/create, times times, and answers what the user did. Between the last answer and its own it sends work_events notifications, one every interval_ms. Survives its connection."),
 		mcp.WithString("message", mcp.Required()),
@@ -42,7 +42,7 @@ func (s *Server) addAskingTools(m *server.MCPServer) {
 	), s.pingClient)
 }
 
-func (s *Server) confirm(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *process) confirm(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args struct {
 		Message  *string `json:"message"`
 		Times    *int    `json:"times"`
@@ -68,7 +68,7 @@ func (s *Server) confirm(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallT
 	}
 	var answers []string
 	for range times {
-		e, err := elicitation(s.AskOnCall(ctx, string(mcp.MethodElicitationCreate), confirmForm(*args.Message)))
+		e, err := elicitation(s.askOnCall(ctx, callFrom(ctx), string(mcp.MethodElicitationCreate), confirmForm(*args.Message)))
 		if err != nil {
 			return failed(ctx, "confirm", err)
 		}
@@ -80,7 +80,7 @@ func (s *Server) confirm(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallT
 	return mcp.NewToolResultText(strings.Join(answers, "\n")), nil
 }
 
-func (s *Server) confirmURL(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *process) confirmURL(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	message, err := r.RequireString("message")
 	if err != nil {
 		return mcp.NewToolResultError(err.Error()), nil
@@ -93,7 +93,7 @@ func (s *Server) confirmURL(ctx context.Context, r mcp.CallToolRequest) (*mcp.Ca
 		return mcp.NewToolResultErrorf("url is %q: want an absolute URL", target), nil
 	}
 	id := rand.Text()
-	e, err := elicitation(s.AskOnCall(ctx, string(mcp.MethodElicitationCreate), map[string]any{
+	e, err := elicitation(s.askOnCall(ctx, callFrom(ctx), string(mcp.MethodElicitationCreate), map[string]any{
 		"mode": mcp.ElicitationModeURL, "message": message, "url": target, "elicitationId": id,
 	}))
 	if err != nil {
@@ -113,12 +113,12 @@ func (s *Server) confirmURL(ctx context.Context, r mcp.CallToolRequest) (*mcp.Ca
 	return mcp.NewToolResultText("confirm_url: " + e.Action), nil
 }
 
-func (s *Server) sample(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *process) sample(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	prompt, err := r.RequireString("prompt")
 	if err != nil {
 		return mcp.NewToolResultError(err.Error()), nil
 	}
-	result, err := s.AskOnCall(ctx, string(mcp.MethodSamplingCreateMessage), map[string]any{
+	result, err := s.askOnCall(ctx, callFrom(ctx), string(mcp.MethodSamplingCreateMessage), map[string]any{
 		"messages":  []any{map[string]any{"role": mcp.RoleUser, "content": mcp.NewTextContent(prompt)}},
 		"maxTokens": 100,
 	})
@@ -138,8 +138,8 @@ func (s *Server) sample(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallTo
 	return mcp.NewToolResultText(fmt.Sprintf("sample: %s %s %q", message.Model, message.Content.Type, message.Content.Text)), nil
 }
 
-func (s *Server) roots(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	result, err := s.AskOnCall(ctx, string(mcp.MethodListRoots), nil)
+func (s *process) roots(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	result, err := s.askOnCall(ctx, callFrom(ctx), string(mcp.MethodListRoots), nil)
 	var list struct {
 		Roots []struct {
 			URI string `json:"uri"`
@@ -158,8 +158,8 @@ func (s *Server) roots(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToo
 	return mcp.NewToolResultText(text), nil
 }
 
-func (s *Server) pingClient(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	if _, err := s.AskOnCall(ctx, string(mcp.MethodPing), nil); err != nil {
+func (s *process) pingClient(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if _, err := s.askOnCall(ctx, callFrom(ctx), string(mcp.MethodPing), nil); err != nil {
 		return failed(ctx, "ping_client", err)
 	}
 	return mcp.NewToolResultText("ping_client: answered"), nil

@@ -43,6 +43,23 @@ type Config struct {
 	// first. 0 is [DefaultMaxEvents].
 	MaxEvents int
 
+	// UnknownSession says what a request of a dead or unknown session gets. The
+	// zero value is [UnknownNotFound].
+	UnknownSession UnknownSession
+	// GETChecksSession makes GETs of a dead or unknown session get what its POSTs
+	// get, where otherwise they ask the log alone.
+	GETChecksSession bool
+	// Conflict says what a GET gets for a stream that is attached to another
+	// connection. The zero value is [ConflictTakesOver].
+	Conflict Conflict
+	// Rules make the server misbehave at certain requests.
+	Rules []Rule
+	// Cookie is the name of a cookie that the server sets with every answer, as
+	// load balancers do to find the way back: its value is the number of the
+	// replica, which is 0 where there is no [Cluster]. The server itself does
+	// nothing with it but to tell the oracle what came. "": none.
+	Cookie string
+
 	// Replay says where the replay of a resumed stream begins. The zero value is
 	// [ReplayExclusive].
 	Replay Replay
@@ -67,15 +84,17 @@ type Config struct {
 	// milliseconds. 0: no such field.
 	Retry time.Duration
 
-	// Extend, if not nil, is called once by [New] with mcp-go's server, before
-	// that serves anybody, and may add tools, prompts and resources. A tool gets
+	// Extend, if not nil, is called by [New] with mcp-go's server, before that
+	// serves anybody, and may add tools, prompts and resources. [Server.Restart]
+	// makes another mcp-go server, and calls it again with that. A tool gets
 	// what it needs to ask the client something from [Server.AskOnCall]. What it
 	// sends by mcp-go's own means is not stamped; its results are.
 	Extend func(*Server, *server.MCPServer)
 
 	// Observe, if not nil, is told everything that the oracle records, when it
 	// happens and in the goroutine that did it. It should return soon. It may
-	// ask the oracle, but must not call [Server.Emit] or [Server.Ask]: a stream waits meanwhile.
+	// ask the oracle and call [Server.Inject], but nothing else of the server's
+	// that changes something: a stream waits meanwhile.
 	Observe func(Record)
 }
 
@@ -99,6 +118,18 @@ func (c Config) validate() error {
 	}
 	if c.MaxEvents < 0 {
 		fault("MaxEvents", c.MaxEvents, fmt.Sprintf("0 (%d) or more", DefaultMaxEvents))
+	}
+	if !unknowns.has(c.UnknownSession) {
+		fault("UnknownSession", c.UnknownSession, "one of UnknownNotFound to UnknownReplace")
+	}
+	if !conflicts.has(c.Conflict) {
+		fault("Conflict", c.Conflict, "ConflictTakesOver or ConflictRefused")
+	}
+	if c.Cookie != "" && (&http.Cookie{Name: c.Cookie, Value: "0"}).Valid() != nil {
+		fault("Cookie", strconv.Quote(c.Cookie), "none, or a name that a cookie may have")
+	}
+	if err := faultsOf(c.Rules); err != nil {
+		faults = append(faults, err)
 	}
 	if !replays.has(c.Replay) {
 		fault("Replay", c.Replay, "ReplayExclusive, ReplayInclusive or ReplayFull")

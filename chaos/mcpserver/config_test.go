@@ -12,15 +12,19 @@ import (
 
 func TestNewNamesEveryFaultAtOnce(t *testing.T) {
 	_, err := mcpserver.New(mcpserver.Config{
-		Addr:         "localhost",
-		SessionTTL:   -time.Second,
-		Refresh:      9,
-		LogRetention: -time.Minute,
-		MaxEvents:    -1,
-		Replay:       8,
-		OnBreak:      7,
-		StaleAnswer:  404,
-		Retry:        1500 * time.Microsecond,
+		Addr:           "localhost",
+		SessionTTL:     -time.Second,
+		Refresh:        9,
+		LogRetention:   -time.Minute,
+		MaxEvents:      -1,
+		UnknownSession: 20,
+		Conflict:       6,
+		Cookie:         "a b",
+		Rules:          []mcpserver.Rule{{Delay: time.Second}, {Status: 99, From: -1}},
+		Replay:         8,
+		OnBreak:        7,
+		StaleAnswer:    404,
+		Retry:          1500 * time.Microsecond,
 	})
 	if err == nil {
 		t.Fatal("New() = nil, want an error")
@@ -31,6 +35,11 @@ func TestNewNamesEveryFaultAtOnce(t *testing.T) {
 		`mcpserver: Refresh is Refresh(9): want RefreshPOST, RefreshAny or RefreshNever`,
 		`mcpserver: LogRetention is -1m0s: want 0 (events are kept for ever) or more`,
 		`mcpserver: MaxEvents is -1: want 0 (10000) or more`,
+		`mcpserver: UnknownSession is UnknownSession(20): want one of UnknownNotFound to UnknownReplace`,
+		`mcpserver: Conflict is Conflict(6): want ConflictTakesOver or ConflictRefused`,
+		`mcpserver: Cookie is "a b": want none, or a name that a cookie may have`,
+		`mcpserver: Rules[1]: from is -1: want 0 (the first) or more`,
+		`mcpserver: Rules[1]: status is 99: want 0 (the request is served), or 200 to 599`,
 		`mcpserver: Replay is Replay(8): want ReplayExclusive, ReplayInclusive or ReplayFull`,
 		`mcpserver: OnBreak is OnBreak(7): want BreakKeeps, BreakCancels or BreakCancelsNoted`,
 		`mcpserver: StaleAnswer is 404: want 0 (400), 200 to 299, or 400 to 499 without 404 and 410, which say that the session is dead`,

@@ -42,6 +42,22 @@
 // written, and the answer gets the 404 of a dead session. What deletes the
 // session ends the call, too.
 //
+// # How it misbehaves
+//
+// By default a dead session is known to POSTs alone, and they get 404. Four knobs
+// change what a client is told: [Config.GETChecksSession], [Config.UnknownSession],
+// [Config.Conflict], and [Config.Cookie] for load balancers that look for one. A
+// [Rule] makes single requests go wrong whatever the server's state: late,
+// refused, answered by a page, or never. [Server.Reap] kills one session; with
+// [Rule.ReapAfterReplay] that happens between a replay and all that follows.
+// [Server.Restart] kills all, and keeps the log.
+//
+// A [Cluster] is several replicas over one log. Unless they share their sessions,
+// a reconnect that comes to another replica gets its replay, and nothing more.
+//
+// The Oracle has all of it: [Request] says which replica a request came to, which
+// rule was applied, and in whose name it was answered.
+//
 // # Other differences
 //
 // In three more things the server differs from mcp-go as it comes: a GET without

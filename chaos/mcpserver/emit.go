@@ -33,19 +33,19 @@ const emitWait = 5 * time.Second
 //
 // The errors are [ErrSessionGone], [ErrNoStream], [ErrBacklog] and [ErrClosed].
 func (s *Server) Emit(sessionID, text string) (Stamp, error) {
-	s.settle()
-	stamp, err := s.emit(sessionID, text)
+	stamp, err := Stamp{}, ErrClosed
+	if p := s.enter(); p != nil {
+		defer p.leave()
+		p.settle()
+		stamp, err = p.emit(sessionID, text)
+	}
 	if err != nil {
 		return stamp, fmt.Errorf("%w: %q", err, sessionID)
 	}
 	return stamp, nil
 }
 
-func (s *Server) emit(session, text string) (Stamp, error) {
-	if !s.enter() {
-		return Stamp{}, ErrClosed
-	}
-	defer s.leave()
+func (s *process) emit(session, text string) (Stamp, error) {
 	if !s.sessions.alive(session) {
 		return Stamp{}, ErrSessionGone
 	}
@@ -71,14 +71,14 @@ func logMessage(text string) mcp.JSONRPCNotification {
 // send stamps a notification, puts it on a channel of mcp-go's and waits until
 // it is in the log. mcp-go's own way of sending drops what finds the channel
 // full, and drops _meta always.
-func (s *Server) send(ctx context.Context, ch chan<- mcp.JSONRPCNotification, session string, n mcp.JSONRPCNotification) (Stamp, error) {
+func (s *process) send(ctx context.Context, ch chan<- mcp.JSONRPCNotification, session string, n mcp.JSONRPCNotification) (Stamp, error) {
 	stamp := s.oracle.stamp(session)
 	n.Params.Meta = map[string]any{StampKey: stamp}
 	return stamp, s.sendStamped(ctx, ch, stamp, n)
 }
 
 // sendStamped is send for what carries the stamp already.
-func (s *Server) sendStamped(ctx context.Context, ch chan<- mcp.JSONRPCNotification, stamp Stamp, n mcp.JSONRPCNotification) error {
+func (s *process) sendStamped(ctx context.Context, ch chan<- mcp.JSONRPCNotification, stamp Stamp, n mcp.JSONRPCNotification) error {
 	stored := s.acks.expect(stamp)
 	defer s.acks.forget(stamp)
 	select {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -23,19 +24,29 @@ const (
 
 // call is one request to the endpoint.
 type call struct {
+	server  *Server
+	process *process
 	n       int // the oracle's number
 	method  string
-	session string // the id that the client sent, or ""
+	sent    string // the session id that the client sent, or ""
+	session string // that in whose name it is answered
 	cursor  string
 	rpc     rpcHead
 	inner   string // the inner session that mcp-go sees, or ""
 	// admitted is whether mcp-go has asked the session store, and been told that
 	// the session lives.
 	admitted bool
+	// checked is whether the session's life has been looked into, and mcp-go is
+	// not to ask again.
+	checked bool
+	// resumes is whether mcp-go is to replay something.
+	resumes bool
+	// reaps is whether a rule says so, after the replay.
+	reaps bool
 	// streaming is whether the header of an SSE answer has been written.
 	streaming bool
 	// ctx ends with the connection or with the server. mcp-go's handlers have
-	// a context that outlives the connection: see [Server.outlive].
+	// a context that outlives the connection: see [process.outlive].
 	ctx context.Context
 }
 
@@ -50,26 +61,29 @@ func callFrom(ctx context.Context) *call {
 // passing on what a handler sends when the connection breaks, so that nothing
 // could reach a client that resumes the stream. So mcp-go does not hear of the
 // break, and every tool decides for itself whether it ends with it.
-func (s *Server) outlive(ctx context.Context, _ *http.Request) context.Context {
+func (s *process) outlive(ctx context.Context, _ *http.Request) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// serve records a request, decides which inner session mcp-go is to see, and
-// lets mcp-go answer.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
-		http.Error(w, "the server is closing", http.StatusServiceUnavailable)
-		return
-	}
-	defer s.leave()
+// serve records a request that came to one of the process's servers, decides
+// which inner session mcp-go is to see, and lets mcp-go answer.
+func (s *process) serve(at *Server, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
+	defer context.AfterFunc(at.life, cancel)()
 
-	c := s.arrive(r)
-	a := &answer{ResponseWriter: w, server: s, call: c}
+	c := s.arrive(at, r)
+	a := &answer{ResponseWriter: w, process: s, call: c}
+	defer a.abort()
 	defer s.ended(c, a)
+	if s.cfg.Cookie != "" {
+		http.SetCookie(a, &http.Cookie{Name: s.cfg.Cookie, Value: strconv.Itoa(at.replica), Path: "/"})
+	}
 	body, status := s.readBody(w, r, c)
+	if !s.interpose(ctx, a, c) {
+		return
+	}
 	if status != 0 {
 		http.Error(a, http.StatusText(status), status)
 		return
@@ -81,14 +95,21 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	r = r.Clone(ctx) // Its header is not ours to change.
+	if !s.admit(a, r, c) {
+		return
+	}
 	if c.inner = s.innerFor(c); c.inner != "" {
 		if s.inners.enter(ctx, c.inner, c.rpc.callID()) != nil {
 			c.inner = "" // The client is gone.
 			return
 		}
 	}
+	if !s.hold(ctx, a, c) {
+		return
+	}
 	c.ctx = context.WithValue(ctx, callKey{}, c)
-	r = r.Clone(c.ctx)
+	r = r.WithContext(c.ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if c.inner != "" {
 		r.Header.Set(server.HeaderKeySessionID, c.inner)
@@ -96,6 +117,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if first := s.fullReplayFrom(c); first != "" {
 		r.Header.Set(mcp.HeaderLastEventID, first)
 	}
+	c.resumes = r.Header.Get(mcp.HeaderLastEventID) != ""
 	if c.method == http.MethodPost && c.rpc.isResponse() {
 		s.takeAnswer(a, r, c, body)
 	} else {
@@ -114,12 +136,21 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // arrive records the request, and what the session's state was before it.
-func (s *Server) arrive(r *http.Request) *call {
+func (s *process) arrive(at *Server, r *http.Request) *call {
 	s.settle()
 	c := &call{
+		server:  at,
+		process: s,
 		method:  r.Method,
-		session: r.Header.Get(server.HeaderKeySessionID),
+		sent:    r.Header.Get(server.HeaderKeySessionID),
 		cursor:  r.Header.Get(mcp.HeaderLastEventID),
+	}
+	c.session = c.sent
+	var cookie string
+	if s.cfg.Cookie != "" {
+		if sent, err := r.Cookie(s.cfg.Cookie); err == nil {
+			cookie = sent.Value
+		}
 	}
 	alive := s.sessions.alive
 	if s.cfg.Refresh == RefreshAny {
@@ -127,14 +158,14 @@ func (s *Server) arrive(r *http.Request) *call {
 	}
 	c.n = s.oracle.requestArrived(Request{
 		At: time.Now(), Method: c.method, SessionID: c.session, LastEventID: c.cursor,
-		SessionAlive: alive(c.session),
+		SessionAlive: alive(c.session), Replica: at.replica, Cookie: cookie,
 	})
 	return c
 }
 
 // readBody reads a POST whole and notes what it is. A status other than 0 is
 // how to refuse it.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) (body []byte, status int) {
+func (s *process) readBody(w http.ResponseWriter, r *http.Request, c *call) (body []byte, status int) {
 	if r.Method == http.MethodPost {
 		var err error
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -151,7 +182,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) (body
 
 // innerFor chooses the inner session that answers a request, or "" to leave the
 // header as it is.
-func (s *Server) innerFor(c *call) string {
+func (s *process) innerFor(c *call) string {
 	switch {
 	case c.session == "" || c.rpc.Method == string(mcp.MethodInitialize):
 		return ""
@@ -172,13 +203,14 @@ func (s *Server) innerFor(c *call) string {
 }
 
 // ended completes the record of a request and lets go of its inner session.
-func (s *Server) ended(c *call, a *answer) {
-	if a.status == 0 {
+func (s *process) ended(c *call, a *answer) {
+	if a.status == 0 && !a.aborted && !s.killed.Load() {
 		a.note(http.StatusOK) // What net/http makes of an answer without one.
 	}
 	now := time.Now()
 	s.oracle.tell(s.oracle.updateRequest(c.n, RequestEnded, now, func(r *Request) { r.Ended = now }))
 	if c.inner != "" {
+		s.inners.release(c.inner, c.n)
 		s.inners.leave(c.inner)
 		s.drop(c.inner)
 	}
@@ -188,10 +220,19 @@ func (s *Server) ended(c *call, a *answer) {
 // an SSE body.
 type answer struct {
 	http.ResponseWriter
-	server *Server
-	call   *call
-	status int  // 0 until it is known
-	failed bool // a write did not succeed
+	process *process
+	call    *call
+	status  int  // 0 until it is known
+	failed  bool // a write did not succeed
+	aborted bool // there is to be no answer
+}
+
+// abort breaks the connection of a request that is to have no answer, or no more
+// of one than it has.
+func (a *answer) abort() {
+	if a.aborted || a.process.killed.Load() {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // Unwrap is for [http.ResponseController].
@@ -201,6 +242,9 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 func (a *answer) Flush() { _ = http.NewResponseController(a.ResponseWriter).Flush() }
 
 func (a *answer) WriteHeader(status int) {
+	if a.process.killed.Load() {
+		return // It is going to be aborted.
+	}
 	if a.status != 0 || status < 200 {
 		a.ResponseWriter.WriteHeader(status)
 		return
@@ -209,18 +253,25 @@ func (a *answer) WriteHeader(status int) {
 	sse := mediaType == "text/event-stream"
 	if sse {
 		a.call.streaming = true
-		a.server.attached(a.call)
+		a.process.attached(a.call)
 	}
 	a.note(status)
 	a.ResponseWriter.WriteHeader(status)
-	if retry := a.server.cfg.Retry; sse && retry > 0 {
+	if retry := a.process.cfg.Retry; sse && retry > 0 {
 		fmt.Fprintf(a.ResponseWriter, "retry: %d\n\n", retry.Milliseconds())
+	}
+	if sse {
+		a.process.opened(a.call)
 	}
 }
 
 func (a *answer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
+	}
+	if a.process.killed.Load() {
+		a.failed = true
+		return 0, errRestarted
 	}
 	out := p
 	if a.call.streaming {
@@ -237,7 +288,7 @@ func (a *answer) Write(p []byte) (int, error) {
 func (a *answer) note(status int) {
 	a.status = status
 	now, c := time.Now(), a.call
-	a.server.oracle.tell(a.server.oracle.updateRequest(c.n, RequestAnswered, now, func(r *Request) {
+	a.process.oracle.tell(a.process.oracle.updateRequest(c.n, RequestAnswered, now, func(r *Request) {
 		r.Status = status
 		if r.SessionID == "" {
 			r.SessionID = sessionOf(c.inner)

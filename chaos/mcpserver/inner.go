@@ -39,6 +39,9 @@ type inner struct {
 	// carrier is the number of the request whose answer carries the stream, or
 	// 0 if it is broken. Not 0 => stream.
 	carrier int
+	// holder is the number of the request that has the stream to itself, as
+	// long as its connection lasts, or 0. See [Config.Conflict].
+	holder int
 	// rpcID is the JSON-RPC id of the POST that it was made for, verbatim.
 	rpcID string
 	// notify takes what is to go on the standalone stream. nil until mcp-go
@@ -108,6 +111,14 @@ func (x *inners) enterStandalone(session string) chan<- mcp.JSONRPCNotification 
 	}
 	in.open++
 	return in.notify
+}
+
+// streams is whether mcp-go has made a stream of an inner session.
+func (x *inners) streams(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	in := x.getLocked(id)
+	return in != nil && in.stream
 }
 
 func (x *inners) leave(id string) {
@@ -203,7 +214,7 @@ func (x *inners) registered(_ context.Context, session server.ClientSession) {
 // drop lets mcp-go discard its state of an inner session once nothing can come
 // of it any more: no request is open, no event of it can be replayed, and, for
 // the one that bears the session's id, the record is gone and so are all others.
-func (s *Server) drop(id string) {
+func (s *process) drop(id string) {
 	x, session := s.inners, sessionOf(id)
 	if s.sessions.buried(session) && !s.log.has(id) {
 		s.asks.release(id) // What waits keeps its request open.
@@ -238,9 +249,18 @@ func (s *Server) drop(id string) {
 	}
 }
 
+// dropAll is drop for all inner sessions of a session.
+func (s *process) dropAll(session string) {
+	for _, id := range s.inners.of(session) {
+		s.drop(id)
+	}
+	s.drop(session)
+}
+
 // discard makes mcp-go tear down what it holds for an inner session: streams
-// end, and its pump stops. DELETE is the only door that mcp-go has for this.
-func (s *Server) discard(id string) {
+// end, and its pump stops. The log keeps its events. DELETE is the only door that
+// mcp-go has for this.
+func (s *process) discard(id string) {
 	s.mcp.Handle(discardWriter{}, &server.HTTPRequest{
 		Method:  http.MethodDelete,
 		Header:  http.Header{server.HeaderKeySessionID: {id}},

@@ -105,7 +105,17 @@ func (b OnBreak) MarshalText() ([]byte, error) { return breaks.marshal(b) }
 // UnmarshalText is [ParseOnBreak].
 func (b *OnBreak) UnmarshalText(text []byte) error { return breaks.unmarshal(b, text) }
 
-// knob is what the types above share: constants from 0, each with a text.
+// oneOf is `"a", "b" or "c"`.
+func oneOf(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, t := range texts {
+		quoted[i] = strconv.Quote(t)
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}
+
+// knob is what the types of constants share: values from 0, each with a text.
 type knob[T ~uint8] struct {
 	typ   string   // its name
 	wire  string   // what it is called where it is read as text
@@ -122,16 +132,12 @@ func (k knob[T]) text(v T) string {
 }
 
 func (k knob[T]) parse(text string) (T, error) {
-	quoted := make([]string, len(k.texts))
 	for v, t := range k.texts {
 		if t == text {
 			return T(v), nil
 		}
-		quoted[v] = strconv.Quote(t)
 	}
-	last := len(quoted) - 1
-	return 0, fmt.Errorf("mcpserver: %s is %q: want %s or %s",
-		k.wire, text, strings.Join(quoted[:last], ", "), quoted[last])
+	return 0, fmt.Errorf("mcpserver: %s is %q: want %s", k.wire, text, oneOf(k.texts))
 }
 
 func (k knob[T]) marshal(v T) ([]byte, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/revenant-mcp/revenant/chaos/mcpserver"
 )
 
-// knobType is what the three types of constants have in common.
+// knobType is what the types of constants have in common.
 type knobType interface {
 	comparable
 	fmt.Stringer
@@ -26,6 +26,21 @@ func TestKnobsAreText(t *testing.T) {
 	})
 	isText(t, mcpserver.ParseOnBreak, `mcpserver: on_break is "POST": want "keeps", "cancels" or "cancels_noted"`, 9, map[mcpserver.OnBreak]string{
 		mcpserver.BreakKeeps: "keeps", mcpserver.BreakCancels: "cancels", mcpserver.BreakCancelsNoted: "cancels_noted",
+	})
+	isText(t, mcpserver.ParseConflict, `mcpserver: conflict is "POST": want "takes_over" or "refused"`, 9, map[mcpserver.Conflict]string{
+		mcpserver.ConflictTakesOver: "takes_over", mcpserver.ConflictRefused: "refused",
+	})
+	isText(t, mcpserver.ParseUnknownSession, `mcpserver: unknown_session is "POST": want "not_found", "gone", "bad_request", "unauthorized", "unavailable", "error_in_200", "adopt" or "replace"`, 9, map[mcpserver.UnknownSession]string{
+		mcpserver.UnknownNotFound: "not_found", mcpserver.UnknownGone: "gone", mcpserver.UnknownBadRequest: "bad_request",
+		mcpserver.UnknownUnauthorized: "unauthorized", mcpserver.UnknownUnavailable: "unavailable",
+		mcpserver.UnknownErrorIn200: "error_in_200", mcpserver.UnknownAdopt: "adopt", mcpserver.UnknownReplace: "replace",
+	})
+	isText(t, mcpserver.ParseOn, `mcpserver: on is "POST": want "any", "get", "get_first", "get_resume", "post" or "delete"`, 9, map[mcpserver.On]string{
+		mcpserver.OnAny: "any", mcpserver.OnGET: "get", mcpserver.OnFirstGET: "get_first", mcpserver.OnResume: "get_resume",
+		mcpserver.OnPOST: "post", mcpserver.OnDELETE: "delete",
+	})
+	isText(t, mcpserver.ParseCount, `mcpserver: count is "POST": want "session" or "server"`, 9, map[mcpserver.Count]string{
+		mcpserver.CountSession: "session", mcpserver.CountServer: "server",
 	})
 }
 

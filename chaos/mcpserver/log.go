@@ -13,26 +13,65 @@ import (
 
 var errPurged = errors.New("mcpserver: the session's events were purged")
 
-// eventLog is the event store that mcp-go writes to and replays from. It never
-// asks whether a session lives; it only tells the oracle. It calls nothing of
-// mcp-go's, which holds a stream's lock while it stores or replays.
+// eventLog keeps the events of all sessions. It does not know whether a session
+// lives, nor what a process is: several may write to it, one after another or at
+// once.
 type eventLog struct {
 	// Immutable.
 	retention time.Duration // 0: for ever
 	max       int           // of one session
-	sessions  *sessionStore
-	oracle    *Oracle
-	acks      *acks
-	asks      *asks
 	replay    Replay
-	tokens    bool   // Config.LivenessToken
-	nudge     func() // expire has something to do that it could not know of
+	oracle    *Oracle
 
-	mu      sync.Mutex
-	seq     uint64
-	logs    map[string]*sessionLog // by session
-	order   list.List              // of *entry, the oldest in front; empty if retention is 0
-	emptied []string               // inner sessions whose last event went since expire was called
+	mu        sync.Mutex
+	seq       uint64
+	logs      map[string]*sessionLog // by session
+	order     list.List              // of *entry, the oldest in front; empty if retention is 0
+	emptied   []string               // inner sessions whose last event went since expire was called
+	processes []*process             // those that write to it
+}
+
+func newEventLog(cfg Config, oracle *Oracle) *eventLog {
+	cfg = cfg.withDefaults()
+	return &eventLog{
+		retention: cfg.LogRetention, max: cfg.MaxEvents, replay: cfg.Replay,
+		oracle: oracle, logs: make(map[string]*sessionLog),
+	}
+}
+
+// attach adds a process that is to know what becomes of the events.
+func (l *eventLog) attach(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.processes = append(l.processes, p)
+}
+
+func (l *eventLog) detach(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.processes = slices.DeleteFunc(slices.Clone(l.processes), func(q *process) bool { return q == p })
+}
+
+// attached is not to be changed.
+func (l *eventLog) attached() []*process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clip(l.processes)
+}
+
+// nudgeLocked: expire has something to do that nobody could know of.
+func (l *eventLog) nudgeLocked() {
+	for _, p := range l.processes {
+		p.nudge()
+	}
+}
+
+// processLog is the log as one process writes to it and replays from it: the
+// event store that mcp-go is given. It calls nothing of mcp-go's, which holds a
+// stream's lock while it stores or replays.
+type processLog struct {
+	*eventLog
+	process *process
 }
 
 // sessionLog is the log of one session, all its streams together.
@@ -54,22 +93,26 @@ type entry struct {
 	turn    *list.Element // its place in eventLog.order
 }
 
-// StoreEvent implements [server.EventStore].
-func (l *eventLog) StoreEvent(_ context.Context, inner, stream string, message json.RawMessage) (string, error) {
+// StoreEvent implements [server.EventStore]. It never asks whether the session
+// lives; it only tells the oracle.
+func (l *processLog) StoreEvent(_ context.Context, inner, stream string, message json.RawMessage) (string, error) {
 	message, ask := unwrap(slices.Clone(message))
 	stamp := stampIn(message)
 	id, stored, err := l.store(inner, stream, message, ask, stamp)
 	if err == nil {
 		l.oracle.tell(stored)
 	}
-	l.acks.answer(stamp.Seq, err)
+	l.process.acks.answer(stamp.Seq, err)
 	return id, err
 }
 
-func (l *eventLog) store(inner, stream string, message json.RawMessage, ask int64, stamp Stamp) (string, Record, error) {
+func (l *processLog) store(inner, stream string, message json.RawMessage, ask int64, stamp Stamp) (string, Record, error) {
 	session := sessionOf(inner)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.process.killed.Load() {
+		return "", Record{}, errRestarted
+	}
 	sl := l.logLocked(session)
 	if sl.purged {
 		return "", Record{}, errPurged
@@ -84,18 +127,18 @@ func (l *eventLog) store(inner, stream string, message json.RawMessage, ask int6
 	if l.retention > 0 {
 		e.turn = l.order.PushBack(e)
 		if l.order.Len() == 1 {
-			l.nudge()
+			l.nudgeLocked()
 		}
 	}
 	if len(sl.entries) > l.max {
 		if l.removeLocked(sl, 0); len(l.emptied) > 0 {
-			l.nudge()
+			l.nudgeLocked()
 		}
 	}
 	// The oracle hears of it before anybody can read it.
 	return e.id, l.oracle.eventStored(Event{
 		Stamp: stamp, SessionID: session, EventID: e.id, StreamID: stream,
-		At: e.at, SessionAlive: l.sessions.alive(session),
+		At: e.at, SessionAlive: l.process.sessions.alive(session),
 	}), nil
 }
 
@@ -122,24 +165,37 @@ func (l *eventLog) forgottenLocked(e *entry, now time.Time) bool {
 	return l.retention > 0 && now.Sub(e.at) >= l.retention
 }
 
-// PurgeSession implements [server.EventStore]. The session whose standalone
-// stream is purged gets no more events on any stream.
-func (l *eventLog) PurgeSession(_ context.Context, inner string) error {
+// PurgeSession implements [server.EventStore]: a client has deleted the session,
+// which gets no more events on any stream. When the server itself discards what
+// mcp-go holds, the log keeps what it has.
+func (l *processLog) PurgeSession(ctx context.Context, inner string) error {
+	if callFrom(ctx) == nil {
+		return nil
+	}
 	session := sessionOf(inner)
-	whole := inner == session
-	l.mu.Lock()
-	sl := l.logLocked(session)
-	sl.purged = sl.purged || whole
-	for i := len(sl.entries) - 1; i >= 0; i-- {
-		if sl.entries[i].inner == inner {
-			l.removeLocked(sl, i)
-		}
-	}
-	l.mu.Unlock()
-	if whole {
-		l.acks.abandon(session)
-	}
+	l.purge(session)
+	l.process.acks.abandon(session)
 	return nil
+}
+
+func (l *eventLog) purge(session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sl := l.logLocked(session)
+	sl.purged = true
+	for i := len(sl.entries) - 1; i >= 0; i-- {
+		l.removeLocked(sl, i)
+	}
+	l.nudgeLocked()
+}
+
+// reopen lets a session that was purged have events again.
+func (l *eventLog) reopen(session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if sl := l.logs[session]; sl != nil {
+		sl.purged = false
+	}
 }
 
 func (l *eventLog) logLocked(session string) *sessionLog {

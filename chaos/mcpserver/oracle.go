@@ -16,8 +16,10 @@ const (
 	WhyExpired Why = "expired"
 	// WhyDeleted: the client sent DELETE.
 	WhyDeleted Why = "deleted"
-	// WhyReaped: [Server.Reap].
+	// WhyReaped: [Server.Reap], or [Rule.ReapAfterReplay].
 	WhyReaped Why = "reaped"
+	// WhyRestarted: [Server.Restart].
+	WhyRestarted Why = "restarted"
 	// WhyBroken: the stream of the server-to-client request broke, and
 	// [Config.OnBreak] says that this ends it.
 	WhyBroken Why = "broken"
@@ -28,12 +30,15 @@ const (
 	WhyAsker Why = "asker"
 )
 
-// Session is one session's life.
+// Session is one session's life. An id that was adopted has one for each of its
+// lives: what was stored before the later one began is the earlier one's.
 type Session struct {
 	ID      string
 	Created time.Time
 	Died    time.Time // zero while it lives
 	Why     Why       // "" while it lives
+	Replica int       // of a [Cluster]: which one made it, from 0
+	Adopted bool      // a client brought the id: see [UnknownAdopt]
 }
 
 // Event is one message in the event log.
@@ -54,9 +59,15 @@ type Request struct {
 	RPC          string // method of a POST's JSON-RPC message; "response" for an answer to the server; "" if neither
 	SessionID    string // as sent; for initialize, the session that it made
 	LastEventID  string
-	SessionAlive bool      // at arrival, before this request refreshed it
-	Status       int       // 0 until the answer begins
+	SessionAlive bool      // at arrival, before this request refreshed it, for the replica that it came to
+	Status       int       // 0 until the answer begins, and if it never does
 	Ended        time.Time // zero until the answer is complete or broken off
+
+	Replica    int    // of a [Cluster]: which one it came to, from 0
+	Cookie     string // the value of [Config.Cookie]'s cookie, as sent
+	Rule       int    // the rule that was applied to it: see [Rule]; 0: none
+	AnsweredAs string // another session's id, in whose name it was answered: see [UnknownReplace]
+	Replayed   int    // how many events the replay had that it was given
 }
 
 // Kind is what a [Record] is about.
@@ -75,6 +86,8 @@ const (
 	AskCancelled  // the server waits for it no longer
 	AnswerRefused // an answer was not taken: its POST is about to get 400 or more
 	AnswerDropped // an answer was not taken, but its POST is about to get a 2xx
+	// A replay, maybe of no event, has been written, and nothing after it yet.
+	RequestReplayed
 )
 
 // Record is one thing that the oracle has recorded.
@@ -83,7 +96,7 @@ type Record struct {
 	At      time.Time
 	Session Session // of SessionCreated and SessionDied
 	Event   Event   // of EventStored
-	Request Request // of RequestArrived, RequestAnswered and RequestEnded
+	Request Request // of RequestArrived, RequestAnswered, RequestReplayed and RequestEnded
 	Ask     Ask     // of all from AskSent on; zero if the answer is to nothing that was asked
 	Answer  Answer  // of AskAnswered, AnswerRefused and AnswerDropped
 }
@@ -100,8 +113,8 @@ type History struct {
 	Dropped int
 }
 
-// Oracle knows what really happened at a [Server]. Its methods may be called at
-// any time, also after the server's end.
+// Oracle knows what really happened at a [Server], or at all replicas of a
+// [Cluster]. Its methods may be called at any time, also after the server's end.
 type Oracle struct {
 	// Immutable after New.
 	observe func(Record) // may be nil
@@ -138,8 +151,8 @@ func (o *Oracle) History() History {
 	}
 }
 
-// DiedAt says when a session died. It reports false for one that lives and for
-// one that it does not know.
+// DiedAt says when a session died. It reports false for one that lives, be it
+// again, and for one that it does not know.
 func (o *Oracle) DiedAt(sessionID string) (time.Time, bool) {
 	o.settle()
 	o.mu.Lock()
@@ -169,15 +182,14 @@ func (o *Oracle) stamp(session string) Stamp {
 	return Stamp{Session: session, Seq: o.seq}
 }
 
-func (o *Oracle) sessionCreated(id string, at time.Time) Record {
+func (o *Oracle) sessionCreated(s Session) Record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if old := o.sessions.oldest(); old != nil {
-		delete(o.lives, old.ID)
+	if old := o.sessions.oldest(); old != nil && o.lives[old.ID] == o.sessions.dropped() {
+		delete(o.lives, old.ID) // It has not been adopted since.
 	}
-	s := Session{ID: id, Created: at}
-	o.lives[id] = o.sessions.add(s)
-	return Record{Kind: SessionCreated, At: at, Session: s}
+	o.lives[s.ID] = o.sessions.add(s)
+	return Record{Kind: SessionCreated, At: s.Created, Session: s}
 }
 
 func (o *Oracle) sessionDied(id string, at time.Time, why Why) Record {

@@ -21,12 +21,13 @@ const LivenessTokenKey = "revenant/livenessToken"
 
 // ReplayEventsAfter implements [server.EventStore]. mcp-go calls it twice: to
 // find out whether the cursor is known, and, after the answer's header, to send.
-func (l *eventLog) ReplayEventsAfter(ctx context.Context, inner, cursor string, send func(string, json.RawMessage) error) (string, error) {
+func (l *processLog) ReplayEventsAfter(ctx context.Context, inner, cursor string, send func(string, json.RawMessage) error) (string, error) {
 	from, replay := l.from(sessionOf(inner), cursor)
 	if from == nil || from.inner != inner {
 		return "", fmt.Errorf("mcpserver: cursor %q: %w", cursor, server.ErrUnknownEventID)
 	}
-	if c := callFrom(ctx); c == nil || !c.streaming {
+	c := callFrom(ctx)
+	if c == nil || !c.streaming {
 		return from.stream, nil
 	}
 	for _, e := range replay {
@@ -34,7 +35,17 @@ func (l *eventLog) ReplayEventsAfter(ctx context.Context, inner, cursor string, 
 			return "", err
 		}
 	}
+	l.process.replayed(c, len(replay))
 	return from.stream, nil
+}
+
+// replayed notes that a replay has been written and flushed. mcp-go writes
+// nothing else on the stream before this returns.
+func (s *process) replayed(c *call, events int) {
+	s.oracle.tell(s.oracle.updateRequest(c.n, RequestReplayed, time.Now(), func(r *Request) { r.Replayed = events }))
+	if c.reaps {
+		s.reapInReplay(c.session)
+	}
 }
 
 // from returns the event that the cursor names, and those with which a stream is
@@ -89,7 +100,7 @@ func (l *eventLog) first(session string) string {
 
 // fullReplayFrom is the cursor with which mcp-go gives a client that has none the
 // whole of its standalone stream, or "".
-func (s *Server) fullReplayFrom(c *call) string {
+func (s *process) fullReplayFrom(c *call) string {
 	if s.cfg.Replay != ReplayFull || c.method != http.MethodGet || c.cursor != "" {
 		return ""
 	}
@@ -97,15 +108,15 @@ func (s *Server) fullReplayFrom(c *call) string {
 }
 
 // again is the message of an entry as a replay sends it.
-func (l *eventLog) again(e *entry) json.RawMessage {
+func (l *processLog) again(e *entry) json.RawMessage {
 	if e.ask == 0 {
 		return e.message
 	}
 	session := sessionOf(e.inner)
 	l.oracle.tell(l.oracle.askSentAgain(e.ask, time.Now()))
-	p := l.asks.pending(session, e.ask)
+	p := l.process.asks.pending(session, e.ask)
 	// A session is dead a moment before its asks are cancelled.
-	if !l.tokens || p == nil || !l.sessions.alive(session) {
+	if p == nil || p.token == "" || !l.process.sessions.alive(session) {
 		return e.message
 	}
 	// Nobody can know a token before its request is made, so it stands in one

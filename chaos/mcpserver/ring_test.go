@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
@@ -38,9 +39,9 @@ func TestOracleForgetsTheOldestAndSaysSo(t *testing.T) {
 		t.Errorf("History: dropped %d, first request %+v, want 10 and number 11 untouched", h.Dropped, h.Requests[0])
 	}
 
-	o.sessionCreated("first", testTime)
+	o.sessionCreated(Session{ID: "first", Created: testTime})
 	for range oracleLimit {
-		o.sessionCreated("next", testTime)
+		o.sessionCreated(Session{ID: "next", Created: testTime})
 	}
 	if _, ok := o.lives["first"]; ok {
 		t.Error("the oracle still looks for the session that it has forgotten")
@@ -48,5 +49,39 @@ func TestOracleForgetsTheOldestAndSaysSo(t *testing.T) {
 	o.sessionDied("first", testTime, WhyReaped)
 	if at, dead := o.DiedAt("first"); dead {
 		t.Errorf("DiedAt() of a forgotten session = %v, want nothing", at)
+	}
+}
+
+func TestOracleKnowsTheLaterLifeWhenItHasForgottenTheEarlier(t *testing.T) {
+	o := newOracle(nil, func() {})
+	o.sessionCreated(Session{ID: "twice", Created: testTime})
+	o.sessionCreated(Session{ID: "twice", Created: testTime, Adopted: true})
+	for range oracleLimit - 1 {
+		o.sessionCreated(Session{ID: "next", Created: testTime})
+	}
+	o.sessionDied("twice", testTime, WhyReaped)
+	if at, dead := o.DiedAt("twice"); !dead || !at.Equal(testTime) {
+		t.Errorf("DiedAt() = %v, %v, want %v", at, dead, testTime)
+	}
+}
+
+func TestRulebookForgetsTheOldestOfVeryManySessions(t *testing.T) {
+	b := newRulebook([]Rule{{On: OnPOST, From: 2, Status: 503}})
+	post := func(session string) int {
+		_, n := b.match(&call{method: "POST", session: session})
+		return n
+	}
+	post("first")
+	for i := range oracleLimit {
+		post(strconv.Itoa(i))
+	}
+	if n := post("first"); n != 0 {
+		t.Errorf("second POST of the oldest session is rule %d's, want it forgotten", n)
+	}
+	if n := post(strconv.Itoa(oracleLimit - 1)); n != 1 {
+		t.Errorf("second POST of the newest session is rule %d's, want 1", n)
+	}
+	if len(b.sessions) > oracleLimit || len(b.order) > oracleLimit {
+		t.Errorf("%d sessions and %d in order, want %d at most", len(b.sessions), len(b.order), oracleLimit)
 	}
 }

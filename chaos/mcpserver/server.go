@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
 const (
@@ -25,32 +21,33 @@ const (
 )
 
 // Server is the MCP server. It owns its listener, its sessions and its event
-// log. Use [Server.Run] to serve, or [Server.Handler] within another server; in
-// that case end with [Server.Close]. All methods may be called at any time.
+// log; as a replica of a [Cluster], it shares with the others what that says.
+// Use [Server.Run] to serve, or [Server.Handler] within another server; in that
+// case end with [Server.Close]. All methods may be called at any time.
 type Server struct {
 	// Immutable after New.
 	cfg      Config
+	replica  int // its number in its cluster, from 0
 	listener net.Listener
 	handler  http.Handler
-	mcp      *server.StreamableHTTPServer
 	oracle   *Oracle
-	sessions *sessionStore
 	log      *eventLog
-	inners   *inners
-	acks     *acks
-	asks     *asks
-	wake     chan struct{}   // has room for one; tells Run that something is due earlier
+	rules    *rulebook
+	cluster  *Cluster        // nil for a Server that stands alone
 	life     context.Context // from New until the server is to stop; its cause is ErrClosed
 	end      func()          // ends life
+	finished chan struct{}   // closed by Run when it has closed everything
 
-	mu       sync.Mutex
-	running  bool
-	closing  bool          // no enter succeeds any more
-	inside   int           // enters without their leave
-	empty    chan struct{} // closed by leave when closing && inside == 0
-	finished chan struct{} // closed by Run when it has closed everything
-	still    bool          // nothing is to happen any more; still => closing
-	once     sync.Once     // of teardown
+	// restarting is held by Restart, and by teardown. It comes before mu.
+	restarting sync.Mutex
+
+	mu      sync.Mutex
+	process *process // that of now
+	running bool
+	closing bool // no request is taken any more
+	conns   map[net.Conn]struct{}
+	serving sync.WaitGroup // what Run has started; no Go once closing
+	once    sync.Once      // of teardown
 }
 
 // New makes a server and binds its address. It starts nothing. Every fault of
@@ -59,15 +56,27 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	var s *Server
+	oracle := newOracle(cfg.Observe, func() { s.current().settle() })
+	s, err := newServer(cfg, oracle, newEventLog(cfg, oracle), newRulebook(cfg.Rules))
+	if err != nil {
+		return nil, err
+	}
+	s.process = newProcess(s.life, s, s.log, oracle, false)
+	return s, nil
+}
+
+// newServer is New but for the process. The Config is valid.
+func newServer(cfg Config, oracle *Oracle, log *eventLog, rules *rulebook) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
 		cfg:      cfg,
 		listener: cfg.Listener,
-		inners:   newInners(),
-		acks:     newAcks(),
-		wake:     make(chan struct{}, 1),
-		empty:    make(chan struct{}),
+		oracle:   oracle,
+		log:      log,
+		rules:    rules,
 		finished: make(chan struct{}),
+		conns:    make(map[net.Conn]struct{}),
 	}
 	if s.listener == nil {
 		l, err := net.Listen("tcp", cfg.Addr)
@@ -78,30 +87,6 @@ func New(cfg Config) (*Server, error) {
 	}
 	life, end := context.WithCancelCause(context.Background())
 	s.life, s.end = life, func() { end(ErrClosed) }
-	s.oracle = newOracle(cfg.Observe, s.settle)
-	s.sessions = newSessionStore(cfg.SessionTTL, s.oracle)
-	s.asks = newAsks(s.oracle)
-	s.log = &eventLog{
-		retention: cfg.LogRetention, max: cfg.MaxEvents, logs: make(map[string]*sessionLog),
-		sessions: s.sessions, oracle: s.oracle, acks: s.acks, asks: s.asks,
-		replay: cfg.Replay, tokens: cfg.LivenessToken, nudge: s.nudge,
-	}
-
-	hooks := &server.Hooks{}
-	hooks.AddOnRegisterSession(s.inners.registered)
-	m := server.NewMCPServer("revenant-mcpserver", "1",
-		server.WithLogging(), server.WithToolCapabilities(false), server.WithHooks(hooks),
-		server.WithToolHandlerMiddleware(s.stampAnswers))
-	s.addTools(m)
-	if cfg.Extend != nil {
-		cfg.Extend(s, m)
-	}
-	s.mcp = server.NewStreamableHTTPServer(m,
-		server.WithSessionIdManagerResolver(idResolver{s}),
-		server.WithEventStore(s.log),
-		server.WithHTTPContextFunc(s.outlive),
-		server.WithStreamableHTTPProtocolVersions(mcp.LegacyProtocolVersions()...),
-		server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
 	mux := http.NewServeMux()
 	mux.HandleFunc(path, s.serve)
 	s.handler = mux
@@ -134,15 +119,13 @@ func (s *Server) Oracle() *Oracle { return s.oracle }
 
 // Reap deletes a session's record now; the log keeps its events, and its open
 // streams stay open. It reports whether the session was alive.
-func (s *Server) Reap(sessionID string) bool {
-	s.settle()
-	died, ok := s.sessions.end(sessionID, WhyReaped)
-	if ok {
-		s.died(died)
-		s.drop(sessionID)
-	}
-	return ok
-}
+func (s *Server) Reap(sessionID string) bool { return s.current().reap(sessionID) }
+
+// Inject adds a rule, after those that are there, until remove is called, which
+// may be called again. The rule counts the requests that arrive from now on. The
+// error names every fault of the rule. At a replica of a [Cluster] the rule is
+// for that replica's requests alone.
+func (s *Server) Inject(rule Rule) (remove func(), err error) { return s.rules.inject(rule, s) }
 
 // Run serves until ctx ends. It then ends every stream and every tool, closes
 // the listener and all connections, waits until everything has stopped, and
@@ -155,6 +138,9 @@ func (s *Server) Run(ctx context.Context) error {
 		return errors.New("mcpserver: Run was called before, or Close")
 	}
 	s.running = true
+	if !s.shares() {
+		s.serving.Go(s.process.keepTime)
+	}
 	s.mu.Unlock()
 	defer close(s.finished)
 	defer context.AfterFunc(ctx, s.end)()
@@ -163,11 +149,10 @@ func (s *Server) Run(ctx context.Context) error {
 		Handler:           s.handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          log.New(io.Discard, "", 0),
+		ConnState:         s.track,
 	}
-	var wg sync.WaitGroup
-	wg.Go(s.keepTime)
 	var serveErr error
-	wg.Go(func() {
+	s.serving.Go(func() {
 		if err := hs.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			serveErr = fmt.Errorf("mcpserver: serve on %s: %w", s.Addr(), err)
 			s.end()
@@ -181,7 +166,7 @@ func (s *Server) Run(ctx context.Context) error {
 		hs.Close()
 	}
 	cancel()
-	wg.Wait()
+	s.serving.Wait()
 	s.teardown()
 	return serveErr
 }
@@ -203,114 +188,65 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// teardown waits until nobody is inside, then clears mcp-go of all state.
+// teardown closes the listener and the process, if that is the server's own.
 func (s *Server) teardown() {
 	s.once.Do(func() {
 		s.listener.Close()
-		timer := time.NewTimer(closeWait)
-		defer timer.Stop()
-		select {
-		case <-s.empty:
-		case <-timer.C:
-		}
-		s.settle()
-		s.mu.Lock()
-		s.still = true
-		s.mu.Unlock()
-		for _, id := range s.inners.all() {
-			s.discard(id)
+		s.restarting.Lock()
+		defer s.restarting.Unlock()
+		if !s.shares() {
+			s.current().teardown()
 		}
 	})
 }
 
-// enter reports whether the server still takes requests. If so, leave follows.
-func (s *Server) enter() bool {
+// shares is whether the process is that of a cluster, and not the server's own.
+func (s *Server) shares() bool { return s.cluster != nil && s.cluster.process != nil }
+
+// current is the process of now.
+func (s *Server) current() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
-		return false
-	}
-	s.inside++
-	return true
+	return s.process
 }
 
-func (s *Server) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inside--; s.closing && s.inside == 0 {
-		close(s.empty)
+// enter returns the process that takes a request now, or nil if the server takes
+// none any more. The caller leaves the process.
+func (s *Server) enter() *process {
+	for {
+		s.mu.Lock()
+		p, closing := s.process, s.closing
+		s.mu.Unlock()
+		if closing {
+			return nil
+		}
+		if p.enter() {
+			return p
+		}
+		if s.current() == p {
+			return nil
+		}
 	}
 }
 
 // refuse lets nobody in any more.
 func (s *Server) refuse() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return
-	}
 	s.closing = true
-	if s.inside == 0 {
-		close(s.empty)
+	p := s.process
+	s.mu.Unlock()
+	if !s.shares() {
+		p.refuse()
 	}
 }
 
-// settle lets everything happen whose time has come: sessions die, events are
-// forgotten, and mcp-go discards what is out of reach. Not to be called by
-// mcp-go's callbacks, which hold a stream's lock.
-func (s *Server) settle() {
-	s.mu.Lock()
-	still := s.still
-	s.mu.Unlock()
-	if still {
+// serve lets the process of now answer a request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	p := s.enter()
+	if p == nil {
+		http.Error(w, "the server is closing", http.StatusServiceUnavailable)
 		return
 	}
-	deaths, emptied := s.sessions.expire(), s.log.expire()
-	for _, d := range deaths {
-		s.died(d)
-		s.drop(d.Session.ID)
-	}
-	for _, id := range emptied {
-		s.drop(id)
-	}
-}
-
-// died tells of a session's death, and ends what waits for its client.
-func (s *Server) died(d Record) {
-	s.oracle.tell(d)
-	s.asks.cancel(d.Session.ID, WhySession, all)
-	for _, id := range s.inners.of(d.Session.ID) {
-		s.drop(id)
-	}
-}
-
-// keepTime calls settle whenever something is due, while the server lives.
-func (s *Server) keepTime() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-s.wake:
-		case <-s.life.Done():
-			return
-		}
-		s.settle()
-		next := s.sessions.next()
-		if n := s.log.next(); next.IsZero() || !n.IsZero() && n.Before(next) {
-			next = n
-		}
-		timer.Stop()
-		if !next.IsZero() {
-			timer.Reset(time.Until(next))
-		}
-	}
-}
-
-// nudge makes keepTime look again.
-func (s *Server) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	defer p.leave()
+	p.serve(s, w, r)
 }

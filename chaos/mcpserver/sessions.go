@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -21,6 +22,9 @@ type sessionStore struct {
 	mu      sync.Mutex
 	records map[string]*record
 	order   list.List // of *record: those that will expire, the next one in front
+	// replaced has, for the id of a session that is none, that of the session
+	// which answers in its place.
+	replaced map[string]string
 }
 
 // record is one session. turn != nil => !dead.
@@ -32,21 +36,52 @@ type record struct {
 }
 
 func newSessionStore(ttl time.Duration, oracle *Oracle) *sessionStore {
-	return &sessionStore{ttl: ttl, oracle: oracle, records: make(map[string]*record)}
+	return &sessionStore{
+		ttl: ttl, oracle: oracle, records: make(map[string]*record), replaced: make(map[string]string),
+	}
 }
 
-// create makes a session and returns its id.
-func (s *sessionStore) create() (string, Record) {
+// create makes a session.
+func (s *sessionStore) create(replica int) Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	r := &record{id: rand.Text()}
+	return s.createLocked(Session{ID: rand.Text(), Replica: replica})
+}
+
+func (s *sessionStore) createLocked(about Session) Record {
+	about.Created = time.Now()
+	r := &record{id: about.ID}
 	s.records[r.id] = r
 	if s.ttl > 0 {
-		r.expires = now.Add(s.ttl)
+		r.expires = about.Created.Add(s.ttl)
 		r.turn = s.order.PushBack(r)
 	}
-	return r.id, s.oracle.sessionCreated(r.id, now)
+	return s.oracle.sessionCreated(about)
+}
+
+// adopt makes a session of an id that a client has brought, unless that lives.
+// It reports whether it did.
+func (s *sessionStore) adopt(id string, replica int) (Record, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.records[id]
+	if r.aliveAt(time.Now()) || r != nil && !r.dead {
+		return Record{}, false // The latter's death is recorded first, by expire.
+	}
+	return s.createLocked(Session{ID: id, Replica: replica, Adopted: true}), true
+}
+
+// replace returns the id of the living session that answers in the place of one
+// that is none. If it had to be made, the Record says so.
+func (s *sessionStore) replace(id string, replica int) (string, *Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if by := s.replaced[id]; s.records[by].aliveAt(time.Now()) {
+		return by, nil
+	}
+	created := s.createLocked(Session{ID: rand.Text(), Replica: replica})
+	s.replaced[id] = created.Session.ID
+	return created.Session.ID, &created
 }
 
 func (r *record) aliveAt(now time.Time) bool {
@@ -93,6 +128,20 @@ func (s *sessionStore) end(id string, why Why) (Record, bool) {
 		return Record{}, false
 	}
 	return s.killLocked(r, now, why), true
+}
+
+// endAll kills all that live. The death of one whose time has come is of that.
+func (s *sessionStore) endAll(why Why) []Record {
+	deaths := s.expire()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, r := range s.records {
+		if !r.dead {
+			deaths = append(deaths, s.killLocked(r, now, why))
+		}
+	}
+	return deaths
 }
 
 // expire kills all whose time has come, each at the instant that was its time.
@@ -143,21 +192,22 @@ func (s *sessionStore) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.records, id)
+	maps.DeleteFunc(s.replaced, func(_, by string) bool { return by == id })
 }
 
 // sessionIDs is the session store as mcp-go asks it while it serves one
 // request. mcp-go asks for POSTs and DELETEs, never for GETs.
 type sessionIDs struct {
-	server *Server
-	call   *call // nil when the server itself discards mcp-go's state
+	process *process
+	call    *call // nil when the server itself discards mcp-go's state
 }
 
 // idResolver makes one for each request.
-type idResolver struct{ server *Server }
+type idResolver struct{ process *process }
 
 // ResolveSessionIdManager implements [server.SessionIdManagerResolver].
 func (x idResolver) ResolveSessionIdManager(r *http.Request) server.SessionIdManager {
-	ids := sessionIDs{server: x.server}
+	ids := sessionIDs{process: x.process}
 	if r != nil {
 		ids.call = callFrom(r.Context())
 	}
@@ -167,13 +217,18 @@ func (x idResolver) ResolveSessionIdManager(r *http.Request) server.SessionIdMan
 // Generate implements [server.SessionIdManager]: mcp-go is serving an
 // initialize request.
 func (s sessionIDs) Generate() string {
-	id, created := s.server.sessions.create()
+	replica := 0
 	if s.call != nil {
-		s.server.inners.begin(id)
+		replica = s.call.server.replica
+	}
+	created := s.process.sessions.create(replica)
+	id := created.Session.ID
+	if s.call != nil {
+		s.process.inners.begin(id)
 		s.call.inner = id
 	}
-	s.server.nudge()
-	s.server.oracle.tell(created)
+	s.process.nudge()
+	s.process.oracle.tell(created)
 	return id
 }
 
@@ -186,14 +241,14 @@ func (s sessionIDs) Validate(inner string) (isTerminated bool, err error) {
 			s.call.admitted = err == nil && !isTerminated
 		}
 	}()
-	check := s.server.sessions.refresh
-	if s.server.cfg.Refresh == RefreshNever {
-		check = s.server.sessions.alive
+	check := s.process.sessions.refresh
+	if s.process.cfg.Refresh == RefreshNever {
+		check = s.process.sessions.alive
 	}
 	switch {
-	case check(id):
+	case check(id), s.call != nil && s.call.checked:
 		return false, nil
-	case s.server.sessions.known(id):
+	case s.process.sessions.known(id):
 		return true, nil
 	default:
 		return false, fmt.Errorf("mcpserver: no session %q", id)
@@ -205,8 +260,8 @@ func (s sessionIDs) Terminate(inner string) (isNotAllowed bool, err error) {
 	if s.call == nil {
 		return false, nil
 	}
-	if died, ok := s.server.sessions.end(inner, WhyDeleted); ok {
-		s.server.died(died)
+	if died, ok := s.process.sessions.end(inner, WhyDeleted); ok {
+		s.process.died(died)
 	}
 	return false, nil
 }

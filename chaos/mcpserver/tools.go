@@ -15,7 +15,7 @@ const (
 	maxInterval      = 24 * time.Hour
 )
 
-func (s *Server) addTools(m *server.MCPServer) {
+func (s *process) addTools(m *server.MCPServer) {
 	m.AddTool(mcp.NewTool("echo",
 		mcp.WithDescription("Answers its text."),
 		mcp.WithString("text", mcp.Required()),
@@ -34,7 +34,7 @@ func (s *Server) addTools(m *server.MCPServer) {
 }
 
 // stampAnswers puts a stamp on every answer of a tool.
-func (s *Server) stampAnswers(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+func (s *process) stampAnswers(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		result, err := next(ctx, r)
 		if result != nil {
@@ -45,7 +45,7 @@ func (s *Server) stampAnswers(next server.ToolHandlerFunc) server.ToolHandlerFun
 	}
 }
 
-func (s *Server) echo(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *process) echo(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	text, err := r.RequireString("text")
 	if err != nil {
 		return mcp.NewToolResultError(err.Error()), nil
@@ -53,7 +53,7 @@ func (s *Server) echo(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolRe
 	return mcp.NewToolResultText(text), nil
 }
 
-func (s *Server) emitTool(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *process) emitTool(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args struct {
 		Count int `json:"count"`
 	}
@@ -66,7 +66,7 @@ func (s *Server) emitTool(ctx context.Context, r mcp.CallToolRequest) (*mcp.Call
 	return s.notify(ctx, "emit", args.Count, 0, false)
 }
 
-func (s *Server) work(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *process) work(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args struct {
 		Events   int   `json:"events"`
 		Interval int64 `json:"interval_ms"`
@@ -87,7 +87,7 @@ func (s *Server) work(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallTool
 // notify sends count notifications on the stream of a call, one per interval,
 // and answers. It ends early with the call's connection unless it is detached,
 // and in any case with the server or when the client cancels the call.
-func (s *Server) notify(ctx context.Context, name string, count int, interval time.Duration, detached bool) (*mcp.CallToolResult, error) {
+func (s *process) notify(ctx context.Context, name string, count int, interval time.Duration, detached bool) (*mcp.CallToolResult, error) {
 	if err := s.sendEvery(ctx, name, count, interval, detached); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (s *Server) notify(ctx context.Context, name string, count int, interval ti
 }
 
 // sendEvery is notify without the answer.
-func (s *Server) sendEvery(ctx context.Context, name string, count int, interval time.Duration, detached bool) error {
+func (s *process) sendEvery(ctx context.Context, name string, count int, interval time.Duration, detached bool) error {
 	c := callFrom(ctx)
 	ends := []context.Context{s.life}
 	if !detached {
