@@ -15,6 +15,7 @@ demo: ## watch a dead session and a dead question come back, and be stopped
 
 test: ## run the tests of both modules, with the race detector, shuffled
 	@scripts/require-go.sh $(RACE)
+	@scripts/install-engines.sh
 	go test $(RACE) -shuffle=on ./... ./middleware/...
 
 check: ## all that a change must pass: format, vet, staticcheck, tidy, tests

@@ -15,7 +15,7 @@ const lingerTimeout = time.Second
 
 // cut is the decision to cut a stream, as the cause of its context.
 type cut struct {
-	how Expiry
+	how Expiry // one that cuts
 	why error
 }
 
@@ -25,6 +25,9 @@ func (c *cut) Unwrap() error { return c.why }
 // perform cuts the response. It returns when the client's connection is closed,
 // or, for a clean end, free for the client's next request.
 func (s *stream) perform(c *cut) {
+	if c.how != Silent && c.how != SilentThenRST {
+		s.openLate()
+	}
 	if c.how == CleanEnd && s.length < 0 && !s.writeFailed {
 		s.rc.SetWriteDeadline(time.Time{}) // watch has set it
 		s.emit(Event{Kind: Cut, Expiry: CleanEnd, Err: c})
@@ -32,21 +35,18 @@ func (s *stream) perform(c *cut) {
 		return
 	}
 	conn := s.hijack()
-	resetter, canReset := conn.(interface{ SetLinger(sec int) error })
-	how := c.how
-	if how == CleanEnd || how == RST && !canReset {
-		how = FIN
-	}
+	how := feasible(conn, c.how)
 	s.emit(Event{Kind: Cut, Expiry: how, Err: c})
-	switch how {
-	case RST:
-		resetter.SetLinger(0)
-		conn.Close()
-	case Silent:
-		s.discard(conn)
-	default:
-		s.fin(conn)
+	sever(s.run, conn, how)
+}
+
+// openLate passes on the headers of a response that has been kept back.
+func (s *stream) openLate() {
+	if s.opened || s.writeFailed {
+		return
 	}
+	s.rc.SetWriteDeadline(time.Now().Add(cleanEndGrace)) // watch has set one in the past
+	s.open()
 }
 
 // terminate ends the response in order. net/http does that when the handler
@@ -67,7 +67,7 @@ func (s *stream) terminate(trailer http.Header) {
 		trailer.Write(conn)
 		io.WriteString(conn, "\r\n")
 	}
-	s.fin(conn)
+	fin(s.run, conn)
 }
 
 // hijack takes the client's connection from net/http. Everything that has been
@@ -81,20 +81,60 @@ func (s *stream) hijack() net.Conn {
 	return conn
 }
 
+// resetter is a connection that can be reset.
+type resetter interface{ SetLinger(sec int) error }
+
+// feasible is the way in which conn can be cut that is nearest to how.
+func feasible(conn net.Conn, how Expiry) Expiry {
+	if _, ok := conn.(resetter); how == CleanEnd || how == RST && !ok {
+		return FIN
+	}
+	return how
+}
+
+// sever closes conn in a way that is feasible. It returns when conn is closed:
+// for a silence that is when the client leaves, or run ends.
+func sever(run context.Context, conn net.Conn, how Expiry) {
+	switch how {
+	case RST:
+		reset(conn)
+	case Silent:
+		discard(run, conn)
+	case SilentThenRST:
+		defer context.AfterFunc(run, func() { conn.Close() })()
+		if n, _ := conn.Read(make([]byte, 1)); n > 0 {
+			reset(conn)
+		}
+		conn.Close()
+	default:
+		fin(run, conn)
+	}
+}
+
+// reset closes conn with a reset, if it can be.
+func reset(conn net.Conn) {
+	if r, ok := conn.(resetter); ok {
+		r.SetLinger(0)
+	}
+	conn.Close()
+}
+
 // fin closes conn so that the client sees the end of what was sent, not a reset.
-func (s *stream) fin(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+func fin(run context.Context, conn net.Conn) {
+	if half, ok := conn.(halfCloser); ok && half.CloseWrite() == nil {
 		conn.SetReadDeadline(time.Now().Add(lingerTimeout))
-		s.discard(conn)
+		discard(run, conn)
 		return
 	}
 	conn.Close()
 }
 
+type halfCloser interface{ CloseWrite() error }
+
 // discard reads what the client sends until it leaves, the read deadline passes
-// or Run ends, and closes conn.
-func (s *stream) discard(conn net.Conn) {
+// or run ends, and closes conn.
+func discard(run context.Context, conn net.Conn) {
 	defer conn.Close()
-	defer context.AfterFunc(s.run, func() { conn.Close() })()
+	defer context.AfterFunc(run, func() { conn.Close() })()
 	io.Copy(io.Discard, conn)
 }

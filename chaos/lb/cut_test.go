@@ -37,6 +37,7 @@ func silentStream(cancelled chan<- struct{}) http.HandlerFunc {
 // through the Go client. The idle limit is a real second here: what is measured
 // is how it ends, not when.
 func TestExpiryAtTheClient(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		expiry  lb.Expiry
 		wire    string // what a bare client gets after the first chunk
@@ -272,6 +273,7 @@ func upload(t *testing.T, addr net.Addr) (net.Conn, *bufio.Reader) {
 }
 
 func TestCutOfAnUpload(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		expiry lb.Expiry
 		wire   string

@@ -8,8 +8,12 @@ import (
 // Why a stream ended out of order: what [Event].Err wraps, beside the errors of
 // the upstream.
 var (
-	// ErrIdle says that the idle limit was reached.
+	// ErrIdle says that IdleTimeout was reached.
 	ErrIdle = errors.New("lb: idle timeout")
+	// ErrHeaderTimeout says that HeaderTimeout was reached.
+	ErrHeaderTimeout = errors.New("lb: no response headers in time")
+	// ErrMaxDuration says that MaxDuration was reached.
+	ErrMaxDuration = errors.New("lb: maximum duration reached")
 	// ErrCut says that [LoadBalancer.Cut] was called.
 	ErrCut = errors.New("lb: cut on request")
 	// ErrClientLeft says that the client closed its connection, or the sending
@@ -23,10 +27,11 @@ var (
 type EventKind uint8
 
 const (
-	// Opened: the response headers have been passed to the client.
+	// Opened: the response headers have been passed to the client. In TCP mode:
+	// the connection to the upstream is open.
 	Opened EventKind = iota + 1
 	// Cut: the response is about to be cut in the way that Expiry names. Err
-	// wraps [ErrIdle] or [ErrCut].
+	// wraps [ErrIdle], [ErrMaxDuration] or [ErrCut].
 	Cut
 	// Ended: the exchange is over in any other way. Err is nil where the
 	// upstream ended its response in order; else it wraps [ErrClientLeft],
@@ -34,9 +39,10 @@ const (
 	// or Run ended, before there were response headers.
 	Ended
 	// Refused: the client is about to get a response of the load balancer's
-	// own. Status is 504 when the idle limit was reached before the response
-	// headers, 502 when the upstream gave no response, 501 for CONNECT. Err
-	// says why.
+	// own. Status is [Config].HeaderStatus when a limit was reached before the
+	// response headers, 502 when the upstream gave no response, 501 for CONNECT.
+	// Err says why. haproxy has other statuses of its own, 503 where it cannot
+	// connect among them.
 	Refused
 )
 
@@ -50,22 +56,27 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is one thing that happened to one request. The last one of a request is
-// a Refused, a Cut or an Ended, and there is one of these; before a Cut or an
-// Ended comes Opened, unless the headers of the response never reached the client.
+// Event is one thing that happened to one request, or in TCP mode to one
+// connection. The last one of a request is a Refused, a Cut or an Ended, and
+// there is one of these; before a Cut or an Ended comes Opened, unless the
+// headers of the response never reached the client.
+//
+// Engines haproxy and nginx report the last one only, when they have logged it,
+// and nothing of what is under way when Run ends.
 type Event struct {
 	Kind EventKind
-	// At is when it happened.
+	// At is when it happened, or when it was read in the program's log.
 	At time.Time
 	// Stream numbers the requests of one LoadBalancer from 1, in the order in
-	// which they arrived.
+	// which they arrived; for a program, in the order in which they ended.
 	Stream uint64
-	// Method and Path are the request's.
+	// Method and Path are the request's; empty in TCP mode, and where a program
+	// could not read them.
 	Method, Path string
 	// Status is the status of the response, 0 for none.
 	Status int
 	// Bytes is how many bytes of the upstream's response body have been passed
-	// on.
+	// on; in TCP mode, of everything; by haproxy, of the response's headers, too.
 	Bytes int64
 	// Expiry is what the client sees, for Cut only. It differs from what was asked
 	// for where that cannot be done: see [RST] and [CleanEnd].

@@ -4,55 +4,61 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 )
 
-// LoadBalancer forwards HTTP/1.1 requests to one upstream. It owns its listener
-// and all connections. Make one with [New]; its methods may be called from any
-// goroutine.
+// LoadBalancer is a load balancer, whatever its engine is. It owns its listener
+// and everything behind it: connections, or the program that it runs. Make one
+// with [New]; its methods may be called from any goroutine.
 type LoadBalancer struct {
 	// Immutable after New.
 	cfg      Config
 	listener net.Listener
-	upstream *upstream
+	engine   engine
+	ready    chan struct{} // closed by run
 
-	claimed  atomic.Bool   // by Run, or by a Close that came first
-	requests atomic.Uint64 // so far
+	claimed atomic.Bool // by Run, or by a Close that came first
+}
 
-	// serving counts the clients' connections that net/http serves and the
-	// requests under way. Add happens before Serve returns, or while a
-	// connection is counted.
-	serving sync.WaitGroup
-
-	mu      sync.Mutex
-	streams map[*stream]struct{} // responses under way
+// engine does the balancing.
+type engine interface {
+	// run serves the clients of listener, and calls ready, once, when it does.
+	// It closes the listener and leaves nothing behind. It returns nil if it
+	// ends because ctx has.
+	run(ctx context.Context, listener net.Listener, ready func()) error
+	// cut cuts what is under way, in a way that CanCut allows.
+	cut(how Expiry) int
 }
 
 // New validates cfg, reporting all its faults at once, and binds its port: from
 // then on clients can connect, and wait. It starts nothing. The caller either
 // calls Run, which frees the port when it ends, or Close.
+//
+// Where the program of the engine is missing, the error wraps [ErrMissing].
 func New(cfg Config) (*LoadBalancer, error) {
-	cfg, err := cfg.compile()
+	cfg, err := cfg.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	listener := cfg.Listener
-	if listener == nil {
-		if listener, err = net.Listen("tcp", cfg.Addr); err != nil {
+	l := &LoadBalancer{cfg: cfg, listener: cfg.Listener, ready: make(chan struct{})}
+	switch {
+	case cfg.Engine == HAProxy || cfg.Engine == NGINX:
+		if l.engine, err = newProgram(cfg); err != nil {
+			return nil, err
+		}
+	case cfg.Mode == TCP:
+		l.engine = newTCPProxy(cfg)
+	default:
+		l.engine = newHTTPProxy(cfg)
+	}
+	if l.listener == nil {
+		if l.listener, err = net.Listen("tcp", cfg.Addr); err != nil {
 			return nil, fmt.Errorf("lb: %w", err) // it names the address
 		}
 	}
-	return &LoadBalancer{
-		cfg:      cfg,
-		listener: listener,
-		upstream: newUpstream(cfg),
-		streams:  make(map[*stream]struct{}),
-	}, nil
+	return l, nil
 }
 
 // Addr returns the address that clients connect to.
@@ -61,45 +67,31 @@ func (l *LoadBalancer) Addr() net.Addr { return l.listener.Addr() }
 // URL returns "http://" and Addr, without a slash at the end.
 func (l *LoadBalancer) URL() string { return "http://" + l.Addr().String() }
 
+// Config returns the settings with the profile and the defaults filled in: see
+// [Config.Resolve]. It shares no memory with the LoadBalancer.
+func (l *LoadBalancer) Config() Config {
+	c := l.cfg
+	c.Upstreams = slices.Clone(c.Upstreams)
+	c.Buffering = new(*c.Buffering)
+	return c
+}
+
+// Ready returns a channel that is closed when clients are served: soon after the
+// start of Run, or never if Run fails before.
+func (l *LoadBalancer) Ready() <-chan struct{} { return l.ready }
+
 // Run serves until ctx ends. Then it frees the port, breaks off what is under
-// way by closing the connections, waits until no request, connection or dial is
-// left, and returns nil. It returns an error, after the same waiting, if the
-// listener fails. A LoadBalancer runs once.
+// way by closing the connections, waits until no request, connection, dial or
+// process is left, and returns nil. It returns an error, after the same waiting,
+// if the listener fails, or the program does not start or ends by itself. A
+// LoadBalancer runs once.
+//
+// A program does not outlive this process, however that ends, nor do its files.
 func (l *LoadBalancer) Run(ctx context.Context) error {
 	if !l.claimed.CompareAndSwap(false, true) {
 		return errors.New("lb: Run called twice, or after Close")
 	}
-	run, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer stop(ErrStopped)
-
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	server := &http.Server{
-		Handler:                      http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(run, w, r) }),
-		BaseContext:                  func(net.Listener) context.Context { return run },
-		ConnState:                    l.countConn,
-		DisableGeneralOptionsHandler: true,
-		Protocols:                    protocols,
-		IdleTimeout:                  l.cfg.IdleTimeout,
-		ReadHeaderTimeout:            l.cfg.IdleTimeout,
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l.listener) }()
-
-	var err error
-	select {
-	case <-ctx.Done():
-		stop(ErrStopped)
-		server.Close()
-		<-served
-	case err = <-served:
-		err = fmt.Errorf("lb: %w", err)
-		stop(ErrStopped)
-		server.Close()
-	}
-	l.serving.Wait()
-	l.upstream.close()
-	return err
+	return l.engine.run(ctx, l.listener, func() { close(l.ready) })
 }
 
 // Close frees the port of a LoadBalancer that never ran. It is idempotent, and
@@ -112,47 +104,13 @@ func (l *LoadBalancer) Close() error {
 }
 
 // Cut cuts every response that is under way, its headers passed on and its end
-// not yet reached, and returns how many those are. It does not wait for the
-// cuts; Observe reports each of them. An Expiry that is none of the constants
-// cuts nothing.
+// not yet reached (in TCP mode: every connection), and returns how many those
+// are. It does not wait for the cuts; Observe reports each of them. Where
+// [Config.CanCut] has an error it cuts nothing. haproxy also cuts the requests
+// that have no response yet.
 func (l *LoadBalancer) Cut(how Expiry) int {
-	if !how.valid() {
+	if l.cfg.CanCut(how) != nil {
 		return 0
 	}
-	l.mu.Lock()
-	streams := slices.Collect(maps.Keys(l.streams))
-	l.mu.Unlock()
-
-	n := 0
-	for _, s := range streams {
-		if s.decide(&cut{how: how, why: ErrCut}) {
-			n++
-		}
-	}
-	return n
-}
-
-// countConn is the server's ConnState hook. Closed is the last thing that the
-// goroutine of a connection reports; one that has been hijacked is left to the
-// request that did it.
-func (l *LoadBalancer) countConn(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		l.serving.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		l.serving.Done()
-	}
-}
-
-// add makes s a response that Cut cuts.
-func (l *LoadBalancer) add(s *stream) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.streams[s] = struct{}{}
-}
-
-func (l *LoadBalancer) remove(s *stream) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.streams, s)
+	return l.engine.cut(how)
 }

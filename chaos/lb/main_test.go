@@ -3,19 +3,35 @@ package lb_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/revenant-mcp/revenant/chaos/lb"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if engine := os.Getenv(ownerEnv); engine != "" {
+		own(lb.Engine(engine))
+	}
+	// Tests in real time wait for most of theirs: they do it together, not as
+	// many at a time as there are cores, unless somebody asks for that.
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		flag.Set("test.parallel", "32")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // events is an Observe hook to wait on. It never blocks the load balancer as
 // long as a test has fewer than its capacity of events.
@@ -33,6 +49,22 @@ func (e events) wait(t *testing.T, kind lb.EventKind) lb.Event {
 		t.Fatalf("event is %+v, want kind %v", event, kind)
 	}
 	return event
+}
+
+// soon is wait for an event that a program has to log: it may not come. It is
+// for real time only.
+func (e events) soon(t *testing.T, kind lb.EventKind) lb.Event {
+	t.Helper()
+	select {
+	case event := <-e:
+		if event.Kind != kind {
+			t.Fatalf("event is %+v, want kind %v", event, kind)
+		}
+		return event
+	case <-time.After(patience):
+		t.Fatalf("no event, want kind %v", kind)
+		return lb.Event{}
+	}
 }
 
 // none checks that no event is waiting.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,7 +17,13 @@ const (
 	// becomes large for a stream that fills it.
 	smallCopy = 4 << 10
 	largeCopy = 32 << 10
+	// keepBack is how much of a response buffering keeps back: what nginx does
+	// with two of its pages.
+	keepBack = 8 << 10
 )
+
+// accelBuffering is the header with which a response is exempted from buffering.
+const accelBuffering = "X-Accel-Buffering"
 
 // cleanEndGrace is how long a clean end waits for a write under way: half a
 // chunk cannot be followed by a terminating one.
@@ -35,12 +42,12 @@ var longAgo = time.Unix(1, 0)
 // follows from the decision is done by the goroutine that serves the request.
 type stream struct {
 	// Immutable.
-	lb  *LoadBalancer
-	id  uint64
-	run context.Context // ends with Run
-	w   http.ResponseWriter
-	rc  *http.ResponseController
-	r   *http.Request
+	proxy *httpProxy
+	id    uint64
+	run   context.Context // ends with Run
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	r     *http.Request
 
 	ctx    context.Context // of the request to the upstream; its cause is the decision
 	cancel context.CancelCauseFunc
@@ -48,27 +55,29 @@ type stream struct {
 	body   *requestBody
 
 	// Owned by the goroutine that serves the request.
+	upstream    int  // the one that the request went to
+	bound       bool // to it, by affinity
 	status      int
 	length      int64 // of the response body, -1: not known beforehand
 	bytes       int64 // of it passed on
 	chunked     bool  // the client gets the body in chunks
+	opened      bool  // the headers have been passed on
 	writeFailed bool  // the client has at most a part of what was written last
 	unwatch     func() bool
 	unblocked   chan struct{} // closed when writes to the client have been made to fail
 }
 
 // serve is the handler of all requests.
-func (l *LoadBalancer) serve(run context.Context, w http.ResponseWriter, r *http.Request) {
-	l.serving.Add(1)
-	defer l.serving.Done()
+func (p *httpProxy) serve(run context.Context, w http.ResponseWriter, r *http.Request) {
+	p.serving.Add(1)
+	defer p.serving.Done()
 
-	s := &stream{lb: l, id: l.requests.Add(1), run: run, w: w, rc: http.NewResponseController(w), r: r}
+	s := &stream{proxy: p, id: p.requests.Add(1), run: run, w: w, rc: http.NewResponseController(w), r: r}
 	s.ctx, s.cancel = context.WithCancelCause(r.Context())
 	defer s.cancel(nil)
-	s.clock = startIdleClock(l.cfg.IdleTimeout, func() {
-		s.decide(&cut{how: l.cfg.OnExpiry, why: ErrIdle})
-	})
+	s.clock = s.limit(p.cfg.IdleTimeout, ErrIdle)
 	defer s.clock.stop()
+	defer s.limit(p.cfg.MaxDuration, ErrMaxDuration).stop()
 	s.body = newRequestBody(r.Body, s.clock.touch, func() { s.rc.SetReadDeadline(longAgo) })
 	s.body.ended.Store(r.ContentLength == 0)
 	defer s.body.detach()
@@ -83,7 +92,14 @@ func (l *LoadBalancer) serve(run context.Context, w http.ResponseWriter, r *http
 		s.refuse(http.StatusNotImplemented, errors.New("lb: CONNECT is not supported"))
 		return
 	}
-	res, err := l.upstream.roundTrip(s.outgoing())
+	headers := s.limit(p.cfg.HeaderTimeout, ErrHeaderTimeout)
+	res, err := s.roundTrip()
+	headers.stop()
+	if err == nil && s.ctx.Err() != nil {
+		// It came too late: HeaderTimeout is over, if nothing else.
+		res.Body.Close()
+		err = context.Cause(s.ctx)
+	}
 	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
 		res.Body.Close()
 		err = errors.New("101, though no upgrade was asked for")
@@ -98,12 +114,34 @@ func (l *LoadBalancer) serve(run context.Context, w http.ResponseWriter, r *http
 	s.finish(err, res.Trailer)
 }
 
+// limit starts a clock that cuts the stream when it is not touched for that
+// long. Its caller stops it.
+func (s *stream) limit(d time.Duration, why error) *idleClock {
+	return startIdleClock(d, func() { s.decide(&cut{how: s.proxy.cfg.OnExpiry.underWay(), why: why}) })
+}
+
+// roundTrip sends the request to an upstream, and to the next one if it cannot
+// connect.
+func (s *stream) roundTrip() (*http.Response, error) {
+	pool := s.proxy.pool
+	s.upstream, s.bound = pool.choose(s.r)
+	for tries := 1; ; tries++ {
+		res, err := s.proxy.upstream.roundTrip(s.outgoing(pool.addrs[s.upstream]))
+		var unreachable *dialError
+		if tries < len(pool.addrs) && errors.As(err, &unreachable) && s.ctx.Err() == nil {
+			s.upstream, s.bound = (s.upstream+1)%len(pool.addrs), false
+			continue
+		}
+		return res, err
+	}
+}
+
 // outgoing returns the request to the upstream.
-func (s *stream) outgoing() *http.Request {
+func (s *stream) outgoing(addr string) *http.Request {
 	r := s.r.WithContext(s.ctx)
 	r.URL = &url.URL{
 		Scheme:     "http",
-		Host:       s.lb.cfg.Upstream,
+		Host:       addr,
 		Path:       s.r.URL.Path,
 		RawPath:    s.r.URL.RawPath,
 		RawQuery:   s.r.URL.RawQuery,
@@ -113,6 +151,9 @@ func (s *stream) outgoing() *http.Request {
 	r.Header = s.r.Header.Clone()
 	removeHopByHop(r.Header)
 	appendForwardedFor(r.Header, s.r.RemoteAddr)
+	if s.proxy.cfg.Balance == CookieAffinity {
+		removeAffinityCookie(r.Header)
+	}
 	if _, ok := r.Header["User-Agent"]; !ok {
 		r.Header.Set("User-Agent", "") // keeps the transport from naming itself
 	}
@@ -124,46 +165,95 @@ func (s *stream) outgoing() *http.Request {
 }
 
 // pass hands the response on, its headers at once and each piece of its body as
-// it comes. It returns nil at the end of the body.
+// it comes, unless it is to be kept back. It returns nil at the end of the body.
 func (s *stream) pass(res *http.Response) error {
 	s.status, s.length = res.StatusCode, res.ContentLength
 	s.chunked = s.length < 0 && s.r.ProtoAtLeast(1, 1) && s.r.Method != http.MethodHead &&
 		s.status != http.StatusNoContent && s.status != http.StatusNotModified
+	keep := *s.proxy.cfg.Buffering && res.Header.Get(accelBuffering) != "no"
+	s.bind(res.Header)
 	copyResponseHeader(s.w.Header(), res)
 
 	s.watch()
-	s.lb.add(s)
-	s.w.WriteHeader(s.status)
-	if err := s.flush(); err != nil {
-		return err
+	s.proxy.underWay.add(s)
+	size := keepBack
+	if !keep {
+		size = smallCopy
+		if err := s.open(); err != nil {
+			return err
+		}
 	}
-	s.emit(Event{Kind: Opened})
-
-	buf := make([]byte, smallCopy)
+	buf, filled := make([]byte, size), 0
 	for {
-		n, err := res.Body.Read(buf)
+		n, err := res.Body.Read(buf[filled:])
 		if n > 0 && s.ctx.Err() != nil {
 			return context.Cause(s.ctx) // what comes after the decision is not passed on
 		}
 		if n > 0 {
 			s.clock.touch()
-			if _, err := s.w.Write(buf[:n]); err != nil {
-				return s.clientErr(err)
-			}
-			if err := s.flush(); err != nil {
+		}
+		filled += n
+		if full := filled == len(buf); !keep || full || err == io.EOF {
+			if err := s.forward(buf[:filled]); err != nil {
 				return err
 			}
-			s.bytes += int64(n)
+			filled = 0
+			if full && !keep && size < largeCopy {
+				size = largeCopy
+				buf = make([]byte, size)
+			}
 		}
 		switch {
 		case err == io.EOF:
 			return nil
 		case err != nil:
 			return fmt.Errorf("lb: upstream: %w", err)
-		case n == len(buf) && n < largeCopy:
-			buf = make([]byte, largeCopy)
 		}
 	}
+}
+
+// bind sees to it that the client's next request can find the same upstream.
+func (s *stream) bind(h http.Header) {
+	cfg := &s.proxy.cfg
+	if cfg.Balance == CookieAffinity && !s.bound {
+		h.Add("Set-Cookie", affinityCookie(s.upstream))
+	}
+	if !s.bound {
+		s.proxy.pool.learn(s.r.Header.Get(sessionHeader), s.upstream)
+	}
+	s.proxy.pool.learn(h.Get(sessionHeader), s.upstream)
+	if *cfg.Buffering {
+		h.Del(accelBuffering) // it was for the load balancer
+	}
+}
+
+// open passes the headers on, if they have not been.
+func (s *stream) open() error {
+	if s.opened {
+		return nil
+	}
+	s.w.WriteHeader(s.status)
+	if err := s.flush(); err != nil {
+		return err
+	}
+	s.opened = true
+	s.emit(Event{Kind: Opened})
+	return nil
+}
+
+// forward passes a piece of the body on, which may be empty.
+func (s *stream) forward(piece []byte) error {
+	if err := s.open(); err != nil || len(piece) == 0 {
+		return err
+	}
+	if _, err := s.w.Write(piece); err != nil {
+		return s.clientErr(err)
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	s.bytes += int64(len(piece))
+	return nil
 }
 
 func (s *stream) flush() error {
@@ -209,7 +299,7 @@ func (s *stream) settle(err error) error {
 	}
 	s.decide(err)
 	s.clock.stop()
-	s.lb.remove(s)
+	s.proxy.underWay.remove(s)
 	cause := context.Cause(s.ctx)
 	if cause == context.Canceled { // by net/http, the only one to give no cause
 		cause = ErrClientLeft
@@ -220,9 +310,10 @@ func (s *stream) settle(err error) error {
 // noResponse is the end of a stream whose upstream has sent no response headers.
 func (s *stream) noResponse(err error) {
 	err = s.settle(err)
+	var limit *cut
 	switch {
-	case errors.Is(err, ErrIdle):
-		s.refuse(http.StatusGatewayTimeout, err)
+	case errors.As(err, &limit):
+		s.refuse(s.proxy.cfg.HeaderStatus, err)
 	case err == ErrClientLeft, err == ErrStopped:
 		s.emit(Event{Kind: Ended, Err: err})
 		panic(http.ErrAbortHandler)
@@ -238,7 +329,7 @@ func (s *stream) refuse(status int, err error) {
 	if !s.body.detach() {
 		s.w.Header().Set("Connection", "close")
 	}
-	text := fmt.Sprintf("%d %s\n", status, http.StatusText(status))
+	text := strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status))) + "\n"
 	s.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	s.w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	s.w.WriteHeader(status)
@@ -265,16 +356,17 @@ func (s *stream) finish(err error, trailer http.Header) {
 	if errors.Is(err, ErrClientLeft) || err == ErrStopped {
 		panic(http.ErrAbortHandler)
 	}
-	s.fin(s.hijack()) // the client is to know that this is not the end
+	s.openLate()
+	fin(s.run, s.hijack()) // the client is to know that this is not the end
 }
 
 // emit calls the hook with e and what is the same in all events of the stream.
 func (s *stream) emit(e Event) {
-	if s.lb.cfg.Observe == nil {
+	if s.proxy.cfg.Observe == nil {
 		return
 	}
 	e.At = time.Now()
 	e.Stream, e.Method, e.Path = s.id, s.r.Method, s.r.URL.Path
 	e.Status, e.Bytes = s.status, s.bytes
-	s.lb.cfg.Observe(e)
+	s.proxy.cfg.Observe(e)
 }

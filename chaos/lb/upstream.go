@@ -12,8 +12,8 @@ import (
 // maxIdleUpstream is how many unused connections to the upstream are kept.
 const maxIdleUpstream = 64
 
-// upstream knows the dials under way and the open connections, so that close
-// can end them and wait: http.Transport does neither.
+// upstream knows the dials under way and the open connections to the upstreams,
+// so that close can end them and wait: http.Transport does neither.
 type upstream struct {
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
 	transport *http.Transport
@@ -25,7 +25,7 @@ type upstream struct {
 }
 
 func newUpstream(cfg Config) *upstream {
-	u := &upstream{dial: cfg.Dial, conns: make(map[*countedConn]struct{})}
+	u := &upstream{dial: dialer(cfg), conns: make(map[*countedConn]struct{})}
 	u.transport = &http.Transport{
 		DialContext:         u.dialContext,
 		DisableCompression:  true, // what the client did not ask for must not be asked for
@@ -34,12 +34,26 @@ func newUpstream(cfg Config) *upstream {
 	return u
 }
 
+// dialer connects to the upstreams of cfg.
+func dialer(cfg Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if cfg.Dial != nil {
+		return cfg.Dial
+	}
+	return new(net.Dialer).DialContext
+}
+
 // roundTrip sends r. A dial made for it ends with the context of r: by itself
 // the transport would go on dialling for the benefit of later requests.
 func (u *upstream) roundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	return u.transport.RoundTrip(r.WithContext(context.WithValue(ctx, requestContext{}, ctx)))
 }
+
+// dialError says that an upstream could not be connected to, so that it has had
+// nothing of the request.
+type dialError struct{ error }
+
+func (e *dialError) Unwrap() error { return e.error }
 
 // requestContext is the key under which the transport's dial, whose context has
 // the values of the request's and not its end, finds the latter.
@@ -62,7 +76,7 @@ func (u *upstream) dialContext(ctx context.Context, network, addr string) (net.C
 	conn, err := u.dial(ctx, network, addr)
 	if err != nil {
 		u.open.Done()
-		return nil, err
+		return nil, &dialError{err}
 	}
 	c := &countedConn{Conn: conn}
 	c.closed = sync.OnceFunc(func() {

@@ -1,0 +1,21 @@
+package lb
+
+// OnlyInPath has the programs of the engines looked for in PATH alone, until
+// restore is called.
+func OnlyInPath() (restore func()) {
+	dirs := programDirs
+	programDirs = nil
+	return func() { programDirs = dirs }
+}
+
+// MaxSessions is how many sessions affinity remembers.
+const MaxSessions = maxSessions
+
+// SessionTable is what session affinity remembers.
+func SessionTable() (learn func(session string), knows func(session string) bool) {
+	p := newPool(Config{Balance: SessionAffinity, Upstream: "h:1"})
+	return func(session string) { p.learn(session, 0) }, func(session string) bool {
+		_, ok := p.sessions[session]
+		return ok && len(p.sessions) <= maxSessions && len(p.order) == len(p.sessions)
+	}
+}

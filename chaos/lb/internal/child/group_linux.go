@@ -1,0 +1,8 @@
+package child
+
+import "syscall"
+
+// ownGroup is how a child is started.
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
