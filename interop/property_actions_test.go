@@ -58,6 +58,9 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			act(rt)
 		}
 	}
+	if m.p.pending {
+		m.pendingActions(actions)
+	}
 	return actions
 }
 
@@ -103,10 +106,15 @@ func (m *machine) initialize(rt *rapid.T) {
 		rt.Skip("enough of them")
 	}
 	shape := rapid.IntRange(0, 3).Draw(rt, "ids")
+	var q questions
+	if m.p.pending {
+		q.history = pick(rt, "replays", afterCursor, afterCursor, fromCursor, fromStart)
+		q.asserts = rapid.Bool().Draw(rt, "asserts")
+	}
 	gone := pick(rt, "gone", http.StatusNotFound, http.StatusGone)
 	conflict := m.p.faults && chance(rt, "409 while attached", 3)
 	s := m.w.newSession()
-	s.shape, s.gone, s.conflict = shape, gone, conflict
+	s.shape, s.gone, s.conflict, s.questions = shape, gone, conflict, q
 	tr := &trip{what: "initialize", s: s}
 	for _, old := range m.w.sessions {
 		if old.fencedTick != 0 {

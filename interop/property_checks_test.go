@@ -28,6 +28,12 @@ const (
 	notTheServers
 	foreignCursor
 	outOfOrder
+	askedTwice
+	wrongFate
+	wronglyFailed
+	neverFailed
+	answeredTwice
+	refusalShown
 	bytesDiffer
 	eventsLost
 	notesLost
@@ -56,6 +62,12 @@ var rules = map[rule]string{
 	notTheServers:     "I4: the application was handed what the server did not send on this stream",
 	foreignCursor:     "I4: the client was given the cursor of a probe's answer",
 	outOfOrder:        "I4: events of one stream were lost, duplicated or reordered",
+	askedTwice:        "I3: the application was asked twice, and the server did not say that it still waits",
+	wrongFate:         "I3: a message was handed on, kept back or failed, and should not have been",
+	wronglyFailed:     "I3: a call was failed that should not have been, or not so",
+	neverFailed:       "I3: a call whose request is stale was never failed",
+	answeredTwice:     "I3: a call got an error of the middleware's and the server's answer",
+	refusalShown:      "I3: the client was not shown what it should have been in answer to its answers",
 	bytesDiffer:       "I4: the bytes that were handed on are not the server's",
 	eventsLost:        "I4: the body has ended and whole events were not handed on",
 	notesLost:         "I4: a message of a probe's answer was not handed on",
@@ -260,25 +272,6 @@ func (w *world) checkTold(tr *trip) {
 	}
 }
 
-// checkReturn is I5 for a RoundTrip that has returned. mu is held.
-//
-// Kept by: reconnect.open (timer), Transport.verdict (its timer, the client's
-// context, session.over), sleep (the context), kill (cancel of victims),
-// emptyTimeout; and for what is not to be delayed, session.reconnects.
-func (w *world) checkReturn(tr *trip) {
-	if late := w.overdue(tr, tr.returnedAt); late != "" {
-		w.violate(tooSlow, "trip %d returns %s", tr.n, late)
-	}
-	// A first GET, or any other request, takes as long as the server does.
-	if tr.reconnect || tr.own != nil || !tr.givenUpAt.IsZero() {
-		return
-	}
-	took, planned := tr.returnedAt.Sub(tr.startedAt), tr.planned()
-	if took > planned {
-		w.violate(firstDelayed, "trip %d, a %s, took %v, the server %v", tr.n, tr.what, took, planned)
-	}
-}
-
 // checkRefused is I4 for a session that lives, on a server that is healthy:
 // nobody is told otherwise. mu is held.
 //
@@ -291,123 +284,6 @@ func (w *world) checkRefused(tr *trip, err error) {
 	}
 }
 
-// planned is how long the server takes for its first answer to a request that
-// is not a reconnect.
-func (tr *trip) planned() time.Duration {
-	if len(tr.plan) > 0 {
-		return tr.plan[0].delay + tr.slow
-	}
-	return tr.call.delay + tr.slow
-}
-
-// hangs reports whether the server does not answer a request that is not a
-// reconnect.
-func (tr *trip) hangs() bool {
-	return tr.call.hang || !tr.reconnect && len(tr.plan) > 0 && tr.plan[0].hang
-}
-
-// overdue says why a RoundTrip should have returned before now, "" if it should
-// not. mu is held.
-func (w *world) overdue(tr *trip, now time.Time) string {
-	after := func(t time.Time, d time.Duration) bool { return now.Sub(t) > d+grace }
-	switch {
-	case !tr.givenUpAt.IsZero() && after(tr.givenUpAt, 0):
-		return "long after its context"
-	case tr.s.fencedTick != 0 && !tr.s.ended && tr.startTick < tr.s.fencedTick && after(tr.s.fencedAt, 0):
-		return "long after its session's end"
-	case tr.reconnect && after(tr.startedAt, 2*w.cfg.budget):
-		return "after more than its budget"
-	case !tr.reconnect && !tr.hangs() && after(tr.startedAt, tr.planned()):
-		return "long after the server's answer"
-	}
-	return ""
-}
-
-// checkOpen is I5 for what has not ended yet, whenever nothing moves any more:
-// RoundTrips that should have returned, and Reads that have something to give.
-//
-// Kept by: what keeps checkReturn; body.release and body.shut (Broadcast,
-// closeUpstream), kill (cancel, fail), body.scanLocked (an event that is whole
-// waits for nothing).
-func (w *world) checkOpen() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	w.checkProbes(now)
-	for _, tr := range w.trips {
-		switch {
-		case !tr.returned:
-			if late := w.overdue(tr, now); late != "" {
-				w.violate(tooSlow, "trip %d has not returned, %s", tr.n, late)
-			}
-		case tr.sse && !tr.over && tr.reading && tr.own == nil && tr.ex != nil:
-			if late := w.stuck(tr, now); late != "" {
-				w.violate(readTooSlow, "trip %d: %s", tr.n, late)
-			}
-		}
-	}
-}
-
-// checkProbes is I6 for what the middleware sends by itself: a probe ends with
-// the last request that wants its answer, and so does its body. mu is held.
-//
-// Kept by: round.leave (cancel), drain (its timer, Close).
-func (w *world) checkProbes(now time.Time) {
-	wanted := make(map[*session]bool)
-	for _, tr := range w.trips {
-		if tr.reconnect && !tr.returned || w.cfg.lease > 0 && tr.returned && !tr.finished {
-			wanted[tr.s] = true
-		}
-	}
-	for p := range w.wire {
-		switch {
-		case !p.probe || wanted[p.tr.s]:
-			p.orphanAt = time.Time{}
-		case p.orphanAt.IsZero():
-			p.orphanAt = now
-		case now.Sub(p.orphanAt) > grace:
-			w.violate(leftRunning, "a probe of trip %d goes on, and nobody wants it", p.tr.n)
-		}
-	}
-	for _, u := range w.bodies {
-		if u.probe && !u.closed && now.Sub(u.openedAt) > w.cfg.budget+grace {
-			w.violate(leftOpen, "the answer to a probe of trip %d since %v", u.tr.n, now.Sub(u.openedAt))
-		}
-	}
-}
-
-// stuck says why a Read should have returned before now. Without a lease, and
-// on a healthy server, it returns in the moment in which there is something to
-// return. mu is held.
-func (w *world) stuck(tr *trip, now time.Time) string {
-	slow := time.Duration(0)
-	if tr.s.faulty {
-		slow = slowest + time.Millisecond // for the end of its session, after an event that is too large
-	}
-	if w.cfg.lease > 0 {
-		slow = w.cfg.budget + grace
-	}
-	after := func(t time.Time, d time.Duration) bool { return !t.IsZero() && now.Sub(t) > d }
-	since := func(t time.Time) time.Duration { return min(now.Sub(t), now.Sub(tr.readsAt)) }
-	ex := tr.ex
-	switch {
-	case after(tr.givenUpAt, grace):
-		return "Read goes on after its context"
-	case after(tr.closedAt, grace):
-		return "Read goes on after Close"
-	case tr.s.fencedTick != 0 && !tr.s.ended && after(tr.s.fencedAt, grace):
-		return "Read goes on after its session's end"
-	case tr.gaveUp():
-		return ""
-	case (ex.end == endsClean || ex.end == breaks) && since(ex.endedAt) >= slow:
-		return "Read goes on after the server's end of the stream"
-	}
-	if n := whole(ex.sent); len(tr.got)-tr.noteBytes < n && since(ex.lastAt) >= slow {
-		return fmt.Sprintf("%d of %d bytes that may be handed on", len(tr.got)-tr.noteBytes, n)
-	}
-	return ""
-}
-
 // checkBody is I4 for one body that the server has filled: the client has read
 // the server's bytes, but for a torn event at the end. mu is held.
 //
@@ -415,6 +291,10 @@ func (w *world) stuck(tr *trip, now time.Time) string {
 // compactLocked, endLocked (Torn, whole), hold (backpressure, no loss),
 // insertLocked, reconnect.open (its timer does not outlive it).
 func (w *world) checkBody(tr *trip) {
+	if w.cfg.pending && tr.ex != nil {
+		w.checkPendingBody(tr)
+		return
+	}
 	got := bytes.Clone(tr.got)
 	if tr.gaveUp() || terminal(tr.readErr) {
 		got = got[:whole(got)] // it was in the middle of a whole event
@@ -471,8 +351,14 @@ func tornOf(b []byte) []byte {
 //
 // Kept by: body.release, body.handedOnLocked, reconnect.comeBack (the cursor).
 func (w *world) checkStream(st *stream, all bool) {
-	if st.overlaps || st.bare {
+	if st.overlaps || st.bare && st.s.history == afterCursor {
 		return
+	}
+	var log []*event // but for what may be kept back
+	for _, e := range st.log {
+		if e.quiet() {
+			log = append(log, e)
+		}
 	}
 	at, last := 0, 0
 	for _, n := range st.applied {
@@ -483,14 +369,14 @@ func (w *world) checkStream(st *stream, all bool) {
 		if w.events[n].id == "" {
 			continue
 		}
-		if at == len(st.log) || st.log[at].n != n {
+		if at == len(log) || log[at].n != n {
 			w.violate(outOfOrder, "%s of %s: event %d was applied as number %d of the log", st.name, st.s.id, n, at)
 			return
 		}
 		at++
 	}
-	if all && at < len(st.log) {
-		w.violate(outOfOrder, "%s of %s: %d events of %d were applied", st.name, st.s.id, at, len(st.log))
+	if all && at < len(log) {
+		w.violate(outOfOrder, "%s of %s: %d events of %d were applied", st.name, st.s.id, at, len(log))
 	}
 }
 
@@ -508,119 +394,5 @@ func (w *world) checkNotesOf(s *session) {
 		if ev.s == s && ev.st == nil && ev.from != nil && ev.times != 1 {
 			w.violate(notesLost, "note %d of %s was handed on %d times", ev.n, s.id, ev.times)
 		}
-	}
-}
-
-// checkBodies is I6: every body of the network's was closed. mu is held.
-//
-// Kept by: body.discard and shut (closeUpstream), drain, and each Close in
-// reconnect.open and Transport.ordinary. What is left running after that is
-// found by the end of the bubble: body.pump (failed).
-func (w *world) checkBodies() {
-	for _, u := range w.bodies {
-		if !u.closed {
-			w.violate(leftOpen, "of trip %d, GET %v", u.tr.n, u.get)
-		}
-	}
-}
-
-// checkDead is I7: from the moment in which a session was lost for good, the
-// server sees one GET for each stream that reconnects and one probe, whatever
-// the client does. What the client gave up before it had an answer does not
-// count, nor does an empty replay soon after a proof of life, which DESIGN 4.4
-// lets pass.
-//
-// Kept by: reconnect.open (404 and 410 kill), Probe.dead and Transport.run (so
-// does the probe's, without another attempt), fence, probeRounds (one round at
-// a time, none of the dead), session.quietNow.
-func (w *world) checkDead(s *session) {
-	if !s.plain || s.diedTick == 0 {
-		return
-	}
-	probes := 0
-	gets := make(map[*stream]int)
-	trips := make(map[*trip]int)
-	for _, ex := range w.exchanges {
-		if ex.s != s || ex.arrivedTick <= s.plainTick {
-			continue
-		}
-		switch ex.what {
-		case "probe":
-			probes++
-		case "get":
-			ended := ex.end == endsClean || ex.end == breaks
-			events := (&lineParser{}).feed(ex.queued)
-			empty := ended && len(events) == 0 && tornOf(ex.queued) == nil && ex.arrivedAt.Sub(s.lastProof()) <= maxSpin
-			if ex.trip.reconnect && !ex.trip.gaveUp() && !empty {
-				trips[ex.trip]++
-				if st := ex.trip.st; !st.overlaps {
-					gets[st]++
-				}
-			}
-		}
-	}
-	if probes > 1+s.abandoned {
-		w.violate(deadCosts, "%s has cost %d probes, the client gave up %d times", s.id, probes, s.abandoned)
-	}
-	for st, n := range gets {
-		if n > 1 {
-			w.violate(deadCosts, "%s of %s has cost %d GETs", st.name, s.id, n)
-		}
-	}
-	for tr, n := range trips {
-		if n > 1 {
-			w.violate(deadCosts, "trip %d has cost %d GETs", tr.n, n)
-		}
-	}
-}
-
-// checkHeld is I8, seen from below: what the middleware has read of a replay
-// and not handed on, and of an answer to a probe. mu is held.
-//
-// Kept by: body.pump (MaxHeldBytes, room), Splitter.Max, readSSE (limit).
-func (w *world) checkHeld(u *upstream) {
-	switch tr := u.tr; {
-	case u.probe:
-		// What is drained so that the connection can be used again is not held.
-		if u.read > w.cfg.maxHeld+4<<10+drained {
-			w.violate(heldTooMuch, "%d bytes of the answer to a probe of trip %d were read", u.read, tr.n)
-		}
-	case !u.get:
-	case tr.reconnect && !tr.returned:
-		if u.read > w.cfg.maxHeld {
-			w.violate(heldTooMuch, "trip %d holds %d bytes", tr.n, u.read)
-		}
-	case tr.sse && u.read-len(tr.got) > w.cfg.maxHeld+2*w.cfg.maxEvent+2*netBuffers:
-		w.violate(heldTooMuch, "trip %d is %d bytes ahead of its reader", tr.n, u.read-len(tr.got))
-	}
-}
-
-// checkAccepted is I8, seen from the server: how much of a replay it could
-// write while that was held. mu is held.
-//
-// Kept by: what keeps checkHeld.
-func (w *world) checkAccepted(ex *exchange) {
-	if ex.what == "get" && ex.trip.reconnect && !ex.trip.returned && len(ex.sent) > w.cfg.maxHeld+netBuffers {
-		w.violate(heldTooMuch, "the server has written %d bytes of the replay of trip %d", len(ex.sent), ex.trip.n)
-	}
-}
-
-// checkNoteBytes is I8 for what comes with the answers to probes: it is kept
-// until one of them is answered as life. mu is held.
-//
-// Kept by: session.keepExtra.
-func (w *world) checkNoteBytes(s *session, size int) {
-	var latest *exchange
-	for _, p := range s.probed {
-		if p.live {
-			latest = p
-		}
-	}
-	if latest != s.noted {
-		s.noted, s.noteBytes = latest, 0
-	}
-	// 4 KiB is what the last read of an answer may exceed the limit by.
-	if s.noteBytes += size; s.noteBytes > w.cfg.maxHeld+w.cfg.maxEvent+4<<10 {
-		w.violate(heldTooMuch, "%d bytes of messages of probes' answers on %s", s.noteBytes, s.id)
 	}
 }

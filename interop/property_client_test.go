@@ -73,6 +73,14 @@ type trip struct {
 	appliedIn []int // the events' numbers, in order
 	noteBytes int   // of got, from the answers to probes
 	lastID    string
+
+	says // as a POST of the client's
+
+	up       *upstream // of the answer
+	gotAt    []reached
+	at       moment // in which RoundTrip returned
+	endAt    moment // in which the body had ended
+	failedAt moment // in which its call was failed, zero for never
 }
 
 // gaveUp reports whether the client itself has ended the trip. mu is held.
@@ -100,10 +108,16 @@ func (w *world) start(rt http.RoundTripper, tr *trip) {
 			name = "initialize"
 		}
 		body = `{"jsonrpc":"2.0","id":` + strconv.Itoa(tr.n) + `,"method":"` + name + `"}`
+		if tr.text != "" {
+			body = tr.text
+		}
 	}
 	var r io.Reader
 	if body != "" {
 		r = strings.NewReader(body)
+	}
+	if tr.once {
+		r = io.MultiReader(r) // net/http cannot read it again
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://mcp.test/mcp", r)
 	if err != nil {
@@ -143,6 +157,7 @@ func (w *world) run(rt http.RoundTripper, tr *trip, req *http.Request) {
 	w.mu.Lock()
 	tick := w.tock()
 	tr.returned, tr.returnedAt, tr.err = true, time.Now(), err
+	tr.at = w.moment()
 	if terminal(err) {
 		tr.own = err
 	}
@@ -166,6 +181,7 @@ func (w *world) run(rt http.RoundTripper, tr *trip, req *http.Request) {
 	}
 	w.checkReturn(tr)
 	w.checkRefused(tr, tr.own)
+	w.checkShown(tr)
 	if resp == nil {
 		tr.over, tr.overAt = true, time.Now()
 		w.mu.Unlock()
@@ -213,6 +229,9 @@ func (w *world) read(tr *trip) {
 		w.mu.Lock()
 		tick := w.tock()
 		tr.got = append(tr.got, buf[:n]...)
+		if n > 0 {
+			tr.gotAt = append(tr.gotAt, reached{len(tr.got), w.moment()})
+		}
 		if tr.sse {
 			for _, e := range parser.feed(buf[:n]) {
 				w.apply(tr, e, tick)
@@ -228,6 +247,7 @@ func (w *world) read(tr *trip) {
 	}
 	w.mu.Lock()
 	tr.reading, tr.over, tr.overAt = false, true, time.Now()
+	tr.endAt = w.moment()
 	w.mu.Unlock()
 }
 
@@ -241,6 +261,10 @@ func (w *world) apply(tr *trip, e sseEvent, tick int) {
 		w.violate(foreignCursor, "trip %d was given the cursor %q of a probe's answer", tr.n, e.id)
 	}
 	if e.data == "" {
+		return
+	}
+	if w.cfg.pending {
+		w.applySays(tr, e)
 		return
 	}
 	type stamp struct{ N int }
@@ -396,6 +420,7 @@ type upstream struct {
 	get, probe bool
 	openedAt   time.Time
 	read       int
+	readAt     []reached
 	closed     bool
 }
 
@@ -414,8 +439,23 @@ func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.checkWire(p.tr, req)
 	}
 	w.wire[p] = true
+	lost := p.tr.lost
+	if p.probe {
+		lost = arrives
+	}
 	w.mu.Unlock()
-	resp, err := x.base.RoundTrip(req)
+	var resp *http.Response
+	err := errOnTheWay
+	if lost == lostBefore {
+		_, _ = io.Copy(io.Discard, req.Body) // it is on the connection
+		req.Body.Close()
+	} else {
+		resp, err = x.base.RoundTrip(req)
+	}
+	if lost == lostAfter && err == nil {
+		resp.Body.Close()
+		err = errOnTheWay
+	}
 	if err == nil && p.tr.slow > 0 {
 		<-time.After(p.tr.slow) // of the bubble's time
 	}
@@ -429,6 +469,9 @@ func (x *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		ReadCloser: resp.Body, w: w, tr: p.tr, get: req.Method == http.MethodGet, probe: p.probe,
 		openedAt: time.Now(),
 	}
+	if !p.probe {
+		p.tr.up = u
+	}
 	w.bodies = append(w.bodies, u)
 	resp.Body = u
 	return resp, nil
@@ -440,6 +483,7 @@ func (u *upstream) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	u.w.mu.Lock()
 	u.read += n
+	u.readAt = append(u.readAt, reached{u.read, u.w.moment()})
 	u.w.checkHeld(u)
 	u.w.mu.Unlock()
 	return n, err

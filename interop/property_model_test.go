@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/revenant-mcp/revenant/internal/memnettest"
+	"github.com/revenant-mcp/revenant/middleware"
 )
 
 // This file is the model server of the property tests: several sessions, each
@@ -46,6 +47,10 @@ type world struct {
 	events    map[int]*event
 	lines     []string // what happened, for the report of a failure
 	found     *violation
+
+	epoch  int                // grows whenever nothing moves any more
+	staled []middleware.Event // that the middleware has reported
+	due    []*call            // that it has failed, and that have not been told
 }
 
 // limits is what the checks need to know of the Config under test.
@@ -53,6 +58,10 @@ type limits struct {
 	timeout, budget, lease time.Duration
 	maxHeld, maxEvent      int
 	rounds                 int
+
+	pending    bool // the server asks the client
+	policy     middleware.Pending
+	staleGrace time.Duration
 }
 
 // session is one session on the server, and what the checks know of it.
@@ -88,6 +97,8 @@ type session struct {
 	fencedTick int       // when a RoundTrip first said that the session is over
 	fencedAt   time.Time // the same
 	abandoned  int       // requests that the client gave up
+
+	questions // of the server's, with what they belong to
 }
 
 // stream is one logical stream: the server's log of it, and what the client has
@@ -108,6 +119,8 @@ type stream struct {
 	opened   bool  // the client has had an SSE answer that carries it
 	reader   *trip // the last that reads it
 	overlaps bool  // two have read it at once
+
+	calls []*call // that it is the answer to
 }
 
 // event is one event that the server may send. Its number is unique.
@@ -121,6 +134,10 @@ type event struct {
 	from     *exchange
 	times    int // that it was applied, for a note
 	oversize bool
+
+	shape int
+	retry string
+	says  []*utterance // nil for one notification or result of no interest
 }
 
 type endKind int
@@ -333,6 +350,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case rpc.Method == "ping": // the model client never pings
 		ex.what = "probe"
 		ex.s.probed = append(ex.s.probed, ex)
+	case ex.trip.what == "answer":
+		ex.what = "answer"
 	default:
 		ex.what = "call"
 	}
@@ -352,6 +371,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.probe(rw, r, ex, rpc.ID)
 	case "delete":
 		w.del(rw, ex)
+	case "answer":
+		w.answer(rw, r, ex)
 	default:
 		w.call(rw, r, ex, rpc.ID)
 	}
@@ -485,8 +506,8 @@ func (w *world) get(rw http.ResponseWriter, r *http.Request, ex *exchange) {
 	}
 	st.attached = ex
 	var replay []byte
-	for _, e := range st.log[at:] {
-		replay = append(replay, e.raw...)
+	for _, e := range ex.s.history.of(st, at) {
+		replay = append(replay, w.sending(e)...)
 	}
 	if a.end != stays && a.torn != 0 && len(replay) > 0 {
 		last := len(st.log[len(st.log)-1].raw)

@@ -46,7 +46,7 @@ func TestPropertyLease(t *testing.T) {
 }
 
 // profile is what may happen in a test.
-type profile struct{ deaths, faults, lease bool }
+type profile struct{ deaths, faults, lease, pending bool }
 
 // runFor is how long a test goes on beginning to make its checks once more.
 const runFor = 2 * time.Second
@@ -130,6 +130,8 @@ func raise(rt *rapid.T, w *world) {
 		rt.Fatal(text)
 	case "I2":
 		rt.Fatal(text)
+	case "I3":
+		rt.Fatal(text)
 	case "I4":
 		rt.Fatal(text)
 	case "I5":
@@ -166,6 +168,12 @@ func newMachine(rt *rapid.T, p profile) *machine {
 	if p.lease {
 		l.lease = pick(rt, "LivenessLease", 2*time.Second, 50*time.Millisecond, 20*time.Second)
 	}
+	if p.pending {
+		l.pending = true
+		l.policy = pick(rt, "Pending", middleware.PendingReconcile, middleware.PendingReconcile,
+			middleware.PendingReconcile, middleware.PendingStrict, middleware.PendingOff)
+		l.staleGrace = pick(rt, "StaleGrace", time.Minute, 2*time.Second)
+	}
 	how := pick(rt, "Terminal", middleware.TerminalResponse, middleware.TerminalError)
 	m := &machine{p: p, w: newWorld(l)}
 	m.base = &http.Transport{DialContext: m.w.net.DialContext}
@@ -174,10 +182,11 @@ func newMachine(rt *rapid.T, p profile) *machine {
 		Base:         &wire{w: m.w, base: m.base},
 		ProbeTimeout: l.timeout, ProbeBudget: l.budget, AmbiguousRounds: l.rounds,
 		MaxHeldBytes: l.maxHeld, MaxEventBytes: l.maxEvent, LivenessLease: l.lease,
-		Terminal: how,
+		Terminal: how, Pending: l.policy, StaleGrace: l.staleGrace,
 		Observe: func(e middleware.Event) {
 			m.w.mu.Lock()
 			defer m.w.mu.Unlock()
+			m.w.observed(e)
 			m.w.notef("    middleware: %v of %s, %v, status %d, %d events, attempt %d: %v",
 				e.Kind, e.SessionID, e.Verdict, e.StatusCode, e.Events, e.Attempt, e.Err)
 		},
@@ -195,6 +204,7 @@ func (m *machine) settle() {
 	m.w.checkOpen()
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
+	m.w.epoch++
 	if m.w.found != nil {
 		panic(m.w.found)
 	}
@@ -210,6 +220,9 @@ func (m *machine) advance(d time.Duration) {
 func (m *machine) send(tr *trip) {
 	w := m.w
 	tr.n, tr.gets = len(w.trips), tr.plan
+	if m.p.pending {
+		m.name(tr)
+	}
 	if tr.buffer == 0 {
 		tr.buffer = 512
 	}
@@ -275,6 +288,9 @@ func (m *machine) finish() {
 	}
 	sessions := m.rt.Sessions()
 	m.locked(func(w *world) {
+		if m.p.pending {
+			w.checkPending(m.rt.Stats().Stale)
+		}
 		w.checkBodies()
 		for _, info := range sessions {
 			if info.InFlight != 0 {
@@ -303,6 +319,11 @@ func (m *machine) comeBack(s *session) {
 			m.advance(2 * m.w.cfg.budget)
 		}
 		m.endTrips()
+		again := false
+		m.locked(func(w *world) { again = w.cutShort(st) })
+		if again && healthy {
+			m.readOn(st)
+		}
 		m.locked(func(w *world) { w.checkStream(st, healthy) })
 	}
 }
@@ -383,15 +404,33 @@ func (m *machine) tearDown() {
 // newEvent makes an event that differs from others in all that a server is free
 // to choose. mu is held.
 func (w *world) newEvent(s *session, st *stream, shape, size int, withID bool, result string) *event {
-	e := &event{n: len(w.events) + 1, s: s, st: st}
+	e := &event{n: len(w.events) + 1, s: s, st: st, shape: shape}
 	w.events[e.n] = e
+	switch {
+	case st == nil:
+		e.id = fmt.Sprintf("probe-%d", e.n)
+	case withID:
+		e.id = s.idOf(st, e.n)
+	}
+	head, key := `"method":"notifications/message",`, "params"
+	if result != "" {
+		head, key = `"id":`+result+`,`, "result"
+	}
+	e.frame(`{"jsonrpc":"2.0",`, head, fmt.Sprintf(`%q:{"n":%d,"pad":%q}}`, key, e.n, strings.Repeat("x", size)))
+	return e
+}
+
+// frame puts data on the wire, which comes in pieces between which a line may
+// end.
+func (e *event) frame(data ...string) {
+	shape := e.shape
 	bit := func(n int) int {
 		v := shape % n
 		shape /= n
 		return v
 	}
 	eol := []string{"\n", "\r\n", "\r"}[bit(3)]
-	if st == nil && eol == "\r\n" {
+	if e.st == nil && eol == "\r\n" {
 		eol = "\r" // how the last LF of a note is handed on depends on the chunks
 	}
 	several, idLast, between, within, retry, tight := bit(2) == 1, bit(2) == 1, bit(2) == 1, bit(2) == 1, bit(2) == 1, bit(2) == 1
@@ -400,25 +439,18 @@ func (w *world) newEvent(s *session, st *stream, shape, size int, withID bool, r
 		colon = ":"
 	}
 	var lines, idLines []string
-	head, key := `"method":"notifications/message",`, "params"
-	if result != "" {
-		head, key = `"id":`+result+`,`, "result"
-	}
-	data := []string{`{"jsonrpc":"2.0",`, head, fmt.Sprintf(`%q:{"n":%d,"pad":%q}}`, key, e.n, strings.Repeat("x", size))}
 	if !several {
 		data = []string{strings.Join(data, "")}
 	}
-	switch {
-	case st == nil:
-		e.id = fmt.Sprintf("probe-%d", e.n)
-	case withID:
-		e.id = s.idOf(st, e.n)
+	e.retry = ""
+	if retry {
+		e.retry = "3000"
 	}
 	if e.id != "" {
 		idLines = append(idLines, "id"+colon+e.id)
 	}
 	if retry {
-		idLines = append(idLines, "retry"+colon+"3000")
+		idLines = append(idLines, "retry"+colon+e.retry)
 	}
 	for i, d := range data {
 		lines = append(lines, "data"+colon+d)
@@ -437,5 +469,4 @@ func (w *world) newEvent(s *session, st *stream, shape, size int, withID bool, r
 		lines = append(idLines, lines...)
 	}
 	e.raw = []byte(pre + strings.Join(lines, eol) + eol + eol)
-	return e
 }

@@ -44,6 +44,7 @@ type pending struct {
 
 	given firstMeta  // as last delivered
 	prior *firstMeta // as delivered before that, nil for a first delivery
+	nth   uint64     // which delivery of the session's that was, 0: it cannot be taken back
 
 	replied bool      // the client has sent an answer
 	at      time.Time // when the server took it
@@ -77,6 +78,7 @@ type ledger struct {
 
 	mu      sync.Mutex // guards everything below
 	pending map[string]*pending
+	given   uint64 // deliveries so far
 	order   []*pending
 	settled *lru[string, struct{}] // request ids: replays are suppressed
 	failed  *lru[string, []byte]   // calls that were failed, with what is still to be said to them
@@ -108,6 +110,8 @@ type sighting struct {
 	// asserted: the replay says that the server still waits.
 	asserted bool
 	now      time.Time
+
+	given *delivery // is filled in for one that passes
 }
 
 // request rules on one server-to-client request. err is the
@@ -138,6 +142,7 @@ func (l *ledger) request(m message, at sighting) (ruling, error) {
 				SessionID: l.session, RequestID: clip(p.id.raw), Method: p.method, OriginRequestID: p.call.raw,
 			}
 		}
+		l.deliverLocked(p, at.given)
 		return pass, nil
 	case at.moot:
 		l.settleLocked(p)
@@ -150,6 +155,7 @@ func (l *ledger) request(m message, at sighting) (ruling, error) {
 		if at.asserted && !p.given.lost {
 			prior := p.given
 			p.state, p.replied, p.given, p.prior = delivered, false, keepMeta(m.meta), &prior
+			l.deliverLocked(p, at.given)
 			return pass, nil
 		}
 		if l.policy == PendingStrict {
@@ -208,16 +214,26 @@ func (l *ledger) abandoned(call rpcID) {
 	l.finishLocked(call)
 }
 
-// undelivered takes a delivery back that the client has never read.
-func (l *ledger) undelivered(id rpcID) {
+// deliverLocked notes in d how a delivery is taken back.
+func (l *ledger) deliverLocked(p *pending, d *delivery) {
+	l.given++
+	if d != nil {
+		*d = delivery{id: p.id, nth: l.given, prior: p.prior, before: p.nth}
+	}
+	p.nth = l.given
+}
+
+// undeliver takes a delivery back that the client has never read, unless the
+// request has been delivered again since, or anything else has become of it.
+func (l *ledger) undeliver(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.countLocked()
-	p := l.pending[id.key]
+	p := l.pending[d.id.key]
 	switch {
-	case p == nil || p.state != delivered || p.replied:
-	case p.prior != nil:
-		p.state, p.replied, p.given, p.prior = lost, true, *p.prior, nil
+	case p == nil || d.nth == 0 || p.nth != d.nth:
+	case d.prior != nil:
+		p.state, p.replied, p.given, p.prior, p.nth = lost, true, *d.prior, nil, d.before
 	default:
 		l.removeLocked(p)
 	}
@@ -248,7 +264,7 @@ func (l *ledger) reply(id rpcID, o outcome, now time.Time) (known bool, st *stre
 	if o == deferred {
 		return true, nil, nil
 	}
-	p.replied = true
+	p.replied, p.nth = true, 0
 	if p.state != delivered && p.state != lost {
 		if p.state != answered {
 			l.removeLocked(p)
@@ -365,7 +381,7 @@ func (l *ledger) settleLocked(p *pending) {
 	if p.state != stale {
 		p.state = settled
 	}
-	p.given, p.prior, p.st = firstMeta{}, nil, nil
+	p.given, p.prior, p.st, p.nth = firstMeta{}, nil, nil, 0
 	if p.replied {
 		l.removeLocked(p)
 		l.settled.put(p.id.key, struct{}{})

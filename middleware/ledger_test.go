@@ -19,6 +19,15 @@ type book struct {
 	now  time.Time
 }
 
+// undelivered takes the latest delivery of a request back.
+func (b *book) undelivered(id rpcID) {
+	d := delivery{id: id}
+	if p := b.pending[id.key]; p != nil {
+		d.nth, d.prior = p.nth, p.prior
+	}
+	b.undeliver(d)
+}
+
 var (
 	request12 = readID([]byte(`12`))
 	call7     = readID([]byte(`7`))

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -23,6 +24,33 @@ type sentBody struct {
 	mu   sync.Mutex // guards everything below: a Base may still read when it has answered
 	data []byte
 }
+
+// readBody has all of what the flight sends kept that limit allows, before it is
+// sent: a Base that cannot connect reads nothing of a body, and an answer in it
+// would be lost without a trace.
+func (f *flight) readBody(limit int) {
+	f.keepBody(limit)
+	if f.req.Body != &f.said {
+		return
+	}
+	stop := context.AfterFunc(f.req.Context(), func() { f.said.up.Close() })
+	data, err := io.ReadAll(io.LimitReader(f.said.up, int64(limit)))
+	stop()
+	rest := io.Reader(f.said.up)
+	if err != nil {
+		rest = errReader{err}
+	}
+	f.said.data = data
+	f.req.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(data), rest), f.said.up}
+}
+
+// errReader fails as the client's own body did.
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 // keepBody has what the flight sends kept, at most limit bytes of it.
 func (f *flight) keepBody(limit int) {

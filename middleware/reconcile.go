@@ -42,15 +42,19 @@ type delivery struct {
 	id      rpcID // of the request, or of the call
 	failure []byte
 	end     int64
+
+	// Of a request: which delivery it is, and what was before it.
+	nth, before uint64
+	prior       *firstMeta
 }
 
 // takeBack undoes deliveries that were not read.
 func (l *ledger) takeBack(unread []delivery) {
-	for _, d := range unread {
+	for _, d := range slices.Backward(unread) {
 		if d.failure != nil {
 			l.unsaid(d.id, d.failure)
 		} else {
-			l.undelivered(d.id)
+			l.undeliver(d)
 		}
 	}
 }
@@ -169,8 +173,10 @@ func (t *Transport) reconcile(p passage, data []byte) reconciled {
 		var keep []json.RawMessage
 		changed := false
 		for _, m := range b.messages {
+			var given delivery // its end is not known yet
 			rules, instead := t.rule(p, m, sighting{
-				call: call, st: p.st, replay: p.replay, turn: p.turn, now: now,
+				given: &given,
+				call:  call, st: p.st, replay: p.replay, turn: p.turn, now: now,
 				moot: moot["request "+m.id.key] || call.key != "" && moot["call "+call.key],
 			}, &r)
 			changed = changed || rules != pass
@@ -178,7 +184,7 @@ func (t *Transport) reconcile(p passage, data []byte) reconciled {
 			case rules == pass:
 				keep = append(keep, m.raw)
 				if m.kind == requestMessage {
-					r.given = append(r.given, delivery{id: m.id}) // its end is not known yet
+					r.given = append(r.given, given)
 				}
 			case rules == fail:
 				keep = append(keep, instead)
@@ -194,6 +200,9 @@ func (t *Transport) reconcile(p passage, data []byte) reconciled {
 			}
 		}
 		end := int64(len(out) + b.end - at)
+		if !changed && bytes.HasSuffix(data[b.start:b.end], []byte("\r\n")) {
+			end-- // a client acts on the CR
+		}
 		for i := len(r.given) - 1; i >= 0 && r.given[i].end == 0; i-- {
 			r.given[i].end = end
 		}
@@ -467,7 +476,12 @@ func (b *body) unreadLocked() []delivery {
 
 // endLastLocked ends the stream in order, after what is to be said last.
 func (b *body) endLastLocked() {
-	b.buf = append(b.buf[:b.whole], b.tail...)
+	// All of buf has been handed on: a cursor that is asked for now is that of
+	// the last event, and not the one in front of buf.
+	b.base += int64(b.whole)
+	b.before, b.seen = b.splitter.LastEventID()
+	b.off, b.whole = 0, 0
+	b.buf = append(b.buf[:0], b.tail...)
 	if b.tail != nil {
 		end := int64(len(b.tail))
 		b.noteLocked(b.whole, reconciled{given: []delivery{{id: b.st.origin.theCall(), failure: b.tail, end: end}}})

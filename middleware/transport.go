@@ -167,11 +167,11 @@ func (t *Transport) ordinary(f *flight) (*http.Response, error) {
 	post, del := req.Method == http.MethodPost, req.Method == http.MethodDelete
 	awaiting := false
 	if post && s.ledger != nil {
-		kept := maxCallBytes
 		if awaiting = s.ledger.awaiting.Load(); awaiting {
-			kept = t.cfg.MaxEventBytes
+			f.readBody(t.cfg.MaxEventBytes)
+		} else {
+			f.keepBody(maxCallBytes)
 		}
-		f.keepBody(kept)
 	}
 	resp, err := f.roundTrip(f.req)
 	if awaiting || post && s.ledger != nil && s.ledger.seen.Load() && outcomeOf(resp, err) == refused {
