@@ -1,5 +1,6 @@
-// Command revenant is the command line of the project: so far it shows the
-// defect that the middleware is there for (revenant demo).
+// Command revenant is the command line of the project: it shows the defect that
+// the middleware is there for (revenant demo), and reads the definitions of
+// experiments (revenant list, explain, validate and schema).
 //
 // Only main touches signals, the environment, the standard streams and the exit
 // status; run is everything else.

@@ -38,7 +38,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(newDemo(getenv), newVersion())
+	root.AddCommand(newDemo(getenv), newList(), newExplain(), newValidate(), newSchema(), newVersion())
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [command]",
 		Short: "Explain a command",
