@@ -419,10 +419,13 @@ func TestReplayOfTheDeadOnACallsStream(t *testing.T) {
 						t.Errorf("protected: call = %+v, over %v, %d events, want %v at T+%v and 1 event", o, over, len(in.all())-before, gone, back)
 					}
 					e := a.sessionErr(session)
-					if e.Phase != middleware.PhaseProbe || e.QuarantinedEvents != 11 || !e.OutcomeUnknown {
+					// go-sdk's two streams come back at one moment. Where the standalone one
+					// has found the session dead first, the other's replay is not opened.
+					early := sdk == "go-sdk" && e.QuarantinedEvents == 0
+					if e.Phase != middleware.PhaseProbe || e.QuarantinedEvents != 11 && !early || !e.OutcomeUnknown {
 						t.Errorf("SessionErr(session) = %+v, want phase probe, 11 events quarantined, outcome unknown", e)
 					}
-					// go-sdk's two streams come back together: two GETs and one probe.
+					// Two GETs at most, and one probe.
 					dead := a.tap.of(session, 31*minute)
 					if gets, pings := count(dead, http.MethodGet, ""), count(dead, http.MethodPost, ""); pings != 1 || gets > 2 {
 						t.Errorf("on the wire for the dead session: %v, want one probe, and one GET a stream", dead)

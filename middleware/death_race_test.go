@@ -198,3 +198,40 @@ func TestAReadAndACallThatEndTheSessionTogetherDoNotWaitForEachOther(t *testing.
 		})
 	}
 }
+
+// A call's stream may have ended before its session did, by another request. Who
+// then comes back for the call's answer is told that its outcome is unknown, and
+// who comes back for another stream is not.
+func TestARefusedReconnectForACallsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, middleware.Config{})
+		defer w.close()
+		w.get = sseAnswer("id: s-1\ndata: 1\n\n")
+		w.post = sseAnswer("id: c-1\ndata:\n\n")
+		for _, send := range []func() (*http.Response, error){
+			func() (*http.Response, error) { return w.reconnect("") },
+			func() (*http.Response, error) { return w.call("tools/call") },
+		} {
+			resp, err := send()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read(t, resp)
+		}
+		w.post = gone
+		resp, err := w.call("tools/list")
+		deadErr(t, problem(t, resp, err))
+		for _, c := range []struct {
+			cursor  string
+			unknown bool // by this reconnect, or an earlier one
+		}{{"", false}, {"s-1", false}, {"c-1", true}} {
+			resp, err := w.reconnect(c.cursor)
+			if e := deadErr(t, problem(t, resp, err)); e.OutcomeUnknown != c.unknown || e.Phase != middleware.PhaseFence {
+				t.Errorf("reconnect at %q = %+v, want phase fence, OutcomeUnknown %v", c.cursor, e, c.unknown)
+			}
+			if e := typed(t, w.transport.SessionErr(sid)); e.OutcomeUnknown != c.unknown {
+				t.Errorf("after it SessionErr(%q).OutcomeUnknown = %v, want %v", sid, e.OutcomeUnknown, c.unknown)
+			}
+		}
+	})
+}

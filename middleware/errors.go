@@ -66,6 +66,10 @@ type SessionResumptionError struct {
 	Err error
 	// Detail is one clause for people on what happened, "" for none.
 	Detail string
+
+	// calls are the cursors of the streams that had ended before the session did
+	// and were to bring a call's answer.
+	calls []string
 }
 
 // MaxQuarantineRecords bounds the events of which an error keeps a record.

@@ -47,6 +47,7 @@ func (t *Transport) kill(s *session, e *SessionResumptionError, self *flight, by
 			bodies = append(bodies, f.body)
 		}
 	}
+	e.calls = s.cursorsLocked()
 	s.dead = e
 	if s.wire > 0 {
 		s.drained = make(chan struct{})

@@ -325,7 +325,7 @@ func (r *reconnect) over(dead *SessionResumptionError, b *body, held *time.Time)
 		}
 	})
 	e = r.quarantine(e, b, held)
-	r.t.amend(s, e)
+	r.t.amend(s.key, e)
 	r.f.end()
 	return r.t.terminal(r.f.client, e)
 }

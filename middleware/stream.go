@@ -112,6 +112,16 @@ func (s *session) keepLocked(st *stream) {
 	s.ended = append(s.ended, st)
 }
 
+// cursorsLocked returns where the resumable streams stand, but for the
+// standalone one.
+func (s *session) cursorsLocked() []string {
+	var cursors []string
+	for _, st := range s.ended {
+		cursors = append(cursors, st.cursor)
+	}
+	return cursors
+}
+
 // forgetCursor gives a cursor of the standalone stream up that the server
 // refused.
 func (s *session) forgetCursor(cursor string) {

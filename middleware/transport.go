@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -250,9 +251,15 @@ func (t *Transport) refuse(req *http.Request, fence *SessionResumptionError) (*h
 	}
 	closeBody(req)
 	e := fence.with(func(e *SessionResumptionError) {
-		e.Phase, e.OutcomeUnknown = PhaseFence, false
+		e.Phase = PhaseFence
 		e.LastEventID = first(req.Header[lastEventIDHeader])
+		// A client that comes back for a call's answer was too late to learn of
+		// the death by its own reconnect.
+		e.OutcomeUnknown = req.Method == http.MethodGet && slices.Contains(e.calls, e.LastEventID)
 	})
+	if e.OutcomeUnknown {
+		t.amend(keyOf(req.URL, e.SessionID), &SessionResumptionError{OutcomeUnknown: true})
+	}
 	t.counters.fenced.Add(1)
 	t.observe(Event{
 		Kind: Fenced, SessionID: e.SessionID, LastEventID: e.LastEventID, Method: req.Method,
@@ -291,14 +298,14 @@ func initializeWithout(req *http.Request, header string) *http.Request {
 
 // amend adds what one reconnect has lost to the reason why its session is
 // fenced.
-func (t *Transport) amend(s *session, e *SessionResumptionError) {
+func (t *Transport) amend(k sessionKey, e *SessionResumptionError) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fence, ok := t.fences.get(s.key)
+	fence, ok := t.fences.get(k)
 	if !ok {
 		return
 	}
-	t.fences.put(s.key, fence.with(func(sum *SessionResumptionError) {
+	t.fences.put(k, fence.with(func(sum *SessionResumptionError) {
 		sum.QuarantinedEvents += e.QuarantinedEvents
 		records := append(sum.Quarantined[:len(sum.Quarantined):len(sum.Quarantined)], e.Quarantined...)
 		sum.Quarantined = records[:min(len(records), MaxQuarantineRecords)]
