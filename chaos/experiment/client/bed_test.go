@@ -33,6 +33,7 @@ type setup struct {
 	balancer lb.Config
 	client   client.Config
 	guarded  bool
+	terminal middleware.Terminal
 }
 
 // virtual runs f in a bubble, with a client that is not connected yet.
@@ -59,7 +60,7 @@ func virtual(t *testing.T, of setup, f func(t *testing.T, b *bed)) {
 		b.transport = base
 		of.client.Transport = b.log.Wire(base)
 		if of.guarded {
-			guard, err := middleware.New(middleware.Config{Base: of.client.Transport, Observe: b.log.Observe})
+			guard, err := middleware.New(middleware.Config{Base: of.client.Transport, Observe: b.log.Observe, Terminal: of.terminal})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,8 @@ var (
 	ErrClosed = errors.New("client: closed")
 	// ErrNoSession: the client has no session, and does not begin one.
 	ErrNoSession = errors.New("client: no session")
+	// ErrTimeout: a call was given up after its timeout.
+	ErrTimeout = errors.New("client: the call was given up")
 	// ErrStillRunning: something of the client has outlived its Close.
 	ErrStillRunning = errors.New("client: still running after its close")
 )
@@ -74,16 +76,21 @@ type session interface {
 
 // life is a session's.
 type life struct {
-	id  string // set before anything can ask for it but a prompt; see name
-	ctx context.Context
-	end context.CancelCauseFunc
+	// ctx ends when the application goes on without the session, calls when it
+	// gives up the session's calls, too: calls.Err() != nil => ctx.Err() != nil.
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	calls    context.Context
+	endCalls context.CancelCauseFunc
 
 	mu sync.Mutex
+	id string
 }
 
 func newLife(of context.Context) *life {
 	l := &life{}
-	l.ctx, l.end = context.WithCancelCause(of)
+	l.calls, l.endCalls = context.WithCancelCause(of)
+	l.ctx, l.end = context.WithCancelCause(l.calls)
 	return l
 }
 
@@ -125,14 +132,21 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Connect begins the first session, and with it the standalone stream unless
-// there is to be none. It may be called again where it has failed. ctx bounds it,
-// and not the session.
+// Connect begins a session, and with it the standalone stream unless there is to
+// be none: the first one, one after [Client.Disconnect], or one in place of a
+// session that is over, which is then closed. ctx bounds it, and not the session.
 func (c *Client) Connect(ctx context.Context) error {
-	if !c.start(nil) {
-		return errors.New("client: Connect is under way or has succeeded, or the client is closed")
+	c.mu.Lock()
+	old := c.current
+	alive := old != nil && !c.reports[old.life().name()]
+	c.mu.Unlock()
+	if alive || !c.start(old) {
+		return errors.New("client: there is a session, or one is begun, or the client is closed")
 	}
 	defer c.running.Done()
+	if old != nil {
+		defer c.running.Go(func() { leave(old) })
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })()
@@ -186,10 +200,45 @@ func (c *Client) SessionID() string {
 	return c.current.life().name()
 }
 
+// Disconnect leaves the session, and gives up what is under way there. The server
+// is told by a DELETE, unless the client is to vanish: then all of the session's
+// connections are closed, and nothing is said. Disconnect returns when nothing of
+// the session runs any more, or after Config.CloseTimeout, when it is cut off. It
+// returns ErrNoSession if there is none.
+func (c *Client) Disconnect(vanish bool) error {
+	c.mu.Lock()
+	s := c.current
+	if s == nil || c.closing {
+		c.mu.Unlock()
+		return ErrNoSession
+	}
+	id := s.life().name()
+	c.current, c.reports[id] = nil, true
+	c.running.Add(1)
+	c.mu.Unlock()
+	defer c.running.Done()
+	c.log.add(Record{Kind: Left, SessionID: id})
+	cut := func() { c.edge.line(id).cut(errLeft) }
+	// First, so that a call that is cut off knows that it was given up.
+	s.life().endCalls(errLeft)
+	if vanish {
+		cut()
+	}
+	defer time.AfterFunc(c.cfg.CloseTimeout, cut).Stop()
+	s.close()
+	return nil
+}
+
 // Call calls a tool in the background, on the session that the client has, or
 // begins. The channel gets the one result and is never closed; it need not be
-// read. A call has no deadline: one that is open at Close ends as Hanging.
+// read. The call has no deadline.
 func (c *Client) Call(tool string, args map[string]any) <-chan CallResult {
+	return c.CallWithin(0, tool, args)
+}
+
+// CallWithin is Call, but for a call that its application gives up after a while,
+// which ends as Hanging with [ErrTimeout]. 0: it does not.
+func (c *Client) CallWithin(timeout time.Duration, tool string, args map[string]any) <-chan CallResult {
 	done := make(chan CallResult, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,27 +258,32 @@ func (c *Client) Call(tool string, args map[string]any) <-chan CallResult {
 		began := time.Now()
 		s, err := c.session()
 		if err != nil {
-			done <- c.ended(rec, c.given(CallResult{How: SessionError, Err: err}))
+			done <- c.ended(rec, given(c.life, CallResult{How: SessionError, Err: err}))
 			return
 		}
 		rec.SessionID = s.life().name()
-		result := s.call(c.life, tool, args)
+		ctx := s.life().calls
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, timeout-time.Since(began), ErrTimeout)
+			defer cancel()
+		}
+		result := given(ctx, s.call(ctx, tool, args))
 		if left := context.Cause(s.life().ctx); left != nil && result.How == TransportError {
 			result.How, result.Err = SessionError, left
 		}
-		done <- c.ended(rec, c.given(result))
-		if result.How == SessionError && c.life.Err() == nil {
+		done <- c.ended(rec, result)
+		if result.How == SessionError {
 			c.over(s, result.Err, c.placeOf(rec.SessionID, began))
 		}
 	})
 	return done
 }
 
-// given is what became of a call that was under way, if it may be that it was
-// given up with the client.
-func (c *Client) given(r CallResult) CallResult {
-	if c.life.Err() != nil && (r.How == SessionError || r.How == TransportError) {
-		r.How, r.Err = Hanging, context.Cause(c.life)
+// given is what became of a call, if it may be that it was given up with ctx.
+func given(ctx context.Context, r CallResult) CallResult {
+	if ctx.Err() != nil && (r.How == SessionError || r.How == TransportError) {
+		r.How, r.Err = Hanging, context.Cause(ctx)
 	}
 	return r
 }
@@ -273,13 +327,13 @@ func (c *Client) placeOf(session string, began time.Time) By {
 }
 
 // over tells the application that a session is over, the first time, and has it
-// begin another. A session that it leaves itself is none that is over.
+// begin another. What ends with the client is nothing that it is told.
 func (c *Client) over(s session, err error, by By) {
 	id := s.life().name()
 	_, dead := c.edge.sign(id)
 	dead = dead || errors.Is(err, middleware.ErrSessionDead)
 	c.mu.Lock()
-	again := c.reports[id] || c.closing || s.life().ctx.Err() != nil
+	again := c.reports[id] || c.closing
 	c.reports[id] = true
 	c.mu.Unlock()
 	if again {
@@ -292,9 +346,15 @@ func (c *Client) over(s session, err error, by By) {
 	go func() {
 		defer c.running.Done()
 		_ = c.connect(c.life) // It is logged.
-		s.life().end(errLeft)
-		s.close()
+		leave(s)
 	}()
+}
+
+// leave closes a session that the application goes on without. Its calls that are
+// under way are the client's to end, or not.
+func leave(s session) {
+	s.life().end(errLeft)
+	s.close()
 }
 
 var errLeft = errors.New("client: the application has left the session")
@@ -335,7 +395,6 @@ func (c *Client) close() error {
 	c.mu.Unlock()
 	c.log.add(Record{Kind: Closed})
 	c.end(ErrClosed)
-	defer c.edge.cut(ErrClosed)
 
 	ended := make(chan struct{})
 	go func() {

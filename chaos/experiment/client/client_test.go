@@ -14,6 +14,7 @@ import (
 	"github.com/revenant-mcp/revenant/chaos/experiment/client"
 	"github.com/revenant-mcp/revenant/chaos/lb"
 	"github.com/revenant-mcp/revenant/chaos/mcpserver"
+	"github.com/revenant-mcp/revenant/middleware"
 )
 
 func TestConfigIsCheckedAtOnce(t *testing.T) {
@@ -232,6 +233,105 @@ func TestReports(t *testing.T) {
 func (b *bed) emitOpen(session string, callsOnly bool) {
 	if !callsOnly {
 		b.emit(session, 1)
+	}
+}
+
+// Where what is refused is the answer to a question, no call tells.
+func TestReportOfARefusedAnswer(t *testing.T) {
+	cases := []struct {
+		kind    client.Kind
+		guarded bool
+	}{{client.GoSDK, false}, {client.GoSDK, true}, {client.MCPGo, true}}
+	for _, c := range cases {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			of := setup{guarded: c.guarded, client: client.Config{Kind: c.kind, Person: replies(client.Reply{After: 5 * time.Second})}}
+			virtual(t, of, func(t *testing.T, b *bed) {
+				session := b.connect()
+				go func() { _, _ = b.server.Ask(t.Context(), session, "Really?") }()
+				b.until(time.Second)
+				b.server.Reap(session)
+				b.until(10 * time.Second)
+				if r := b.of(client.SessionOver); len(r) != 1 || r[0].By != client.ByCall || !r[0].Dead {
+					t.Errorf("reports: %+v, want one of a dead session, by a POST", r)
+				}
+			})
+		})
+	}
+}
+
+// A middleware that returns errors is understood, too, once the client stops to
+// retry.
+func TestTerminalErrorIsADeath(t *testing.T) {
+	of := setup{guarded: true, terminal: middleware.TerminalError, client: client.Config{Kind: client.GoSDK}, server: mcpserver.Config{Retry: time.Second}}
+	virtual(t, of, func(t *testing.T, b *bed) {
+		session := b.connect()
+		b.emit(session, 1)
+		b.balancer.Cut(lb.FIN)
+		b.server.Reap(session)
+		b.until(5 * time.Minute)
+		if r := b.of(client.SessionOver); len(r) != 1 || !r[0].Dead || r[0].By != client.ByReconnect {
+			t.Errorf("reports: %+v, want one of a dead session", r)
+		}
+	})
+}
+
+// What its person was asked in a session that the application leaves is taken
+// away. Of the calls that are under way there, mcp-go ends all. go-sdk's close
+// waits for them, and the naive client does not know of them.
+func TestReinitializeLeavesTheOldSession(t *testing.T) {
+	each(t, func(t *testing.T, kind client.Kind) {
+		of := setup{client: client.Config{Kind: kind, Reinitialize: true, Person: replies(client.Reply{Action: client.Never})}}
+		virtual(t, of, func(t *testing.T, b *bed) {
+			session := b.connect()
+			go func() { _, _ = b.server.Ask(t.Context(), session, "Really?") }()
+			work := b.client.Call("work", map[string]any{"events": 1, "interval_ms": 60_000, "detached": true})
+			b.until(time.Second)
+			b.server.Reap(session)
+			b.call("echo", map[string]any{"text": "x"})
+			b.until(2 * time.Second)
+			if w := b.of(client.Withdrawn); len(w) != 1 || w[0].SessionID != session {
+				t.Errorf("withdrawn: %+v, want the prompt of the old session", w)
+			}
+			select {
+			case r := <-work:
+				if r.How != client.SessionError || kind != client.MCPGo {
+					t.Errorf("the call of the old session = %+v, want that its session is over for mcp-go, and it under way for others", r)
+				}
+			default:
+				if kind == client.MCPGo {
+					t.Error("the call of the old session is still under way")
+				}
+			}
+			if r := b.call("echo", map[string]any{"text": "x"}); r.How != client.Result {
+				t.Errorf("call of the new session = %+v, want its result", r)
+			}
+		})
+	})
+}
+
+// Some servers say 410.
+func TestGoneIsDead(t *testing.T) {
+	for _, kind := range []client.Kind{client.GoSDK, client.Naive} {
+		for _, reconnect := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, reconnect), func(t *testing.T) {
+				of := setup{client: client.Config{Kind: kind}}
+				of.server = mcpserver.Config{UnknownSession: mcpserver.UnknownGone, GETChecksSession: true, Retry: time.Second}
+				virtual(t, of, func(t *testing.T, b *bed) {
+					session := b.connect()
+					b.emit(session, 1)
+					b.server.Reap(session)
+					if reconnect {
+						b.balancer.Cut(lb.FIN)
+						b.until(5 * time.Second)
+					} else {
+						b.call("echo", nil)
+					}
+					if r := b.of(client.SessionOver); len(r) != 1 || !r[0].Dead || (r[0].By == client.ByReconnect) != reconnect {
+						t.Errorf("reports: %+v, want one of a dead session", r)
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -37,11 +37,14 @@ func TestClose(t *testing.T) {
 			if err := b.client.Close(); err != nil {
 				t.Errorf("Close() again = %v, want nil", err)
 			}
+			if err := b.client.Disconnect(false); !errors.Is(err, client.ErrNoSession) || len(b.of(client.Left)) != 0 {
+				t.Errorf("Disconnect after Close = %v, want ErrNoSession", err)
+			}
 			if n := len(b.of(client.Closed)); n != 1 {
 				t.Errorf("closed %d times in the log, want once", n)
 			}
-			if err := b.client.Connect(t.Context()); err == nil {
-				t.Error("Connect after Close = nil, want an error")
+			if err := b.client.Connect(t.Context()); err == nil || len(b.of(client.ConnectFailed)) != 0 {
+				t.Errorf("Connect after Close = %v, and records %+v, want an error, and nothing tried", err, b.of(client.ConnectFailed))
 			}
 		})
 	})
@@ -59,6 +62,9 @@ func TestCloseIsBounded(t *testing.T) {
 			if err := b.client.Close(); err != nil || time.Since(before) != 3*time.Second {
 				t.Errorf("Close() = %v after %v, want nil after 3s", err, time.Since(before))
 			}
+			if r := b.of(client.SessionOver); len(r) != 0 {
+				t.Errorf("reports: %+v, want none", r)
+			}
 		})
 	})
 }
@@ -71,15 +77,22 @@ func TestCloseWhileConnecting(t *testing.T) {
 		virtual(t, of, func(t *testing.T, b *bed) {
 			failed := make(chan error, 1)
 			go func() { failed <- b.client.Connect(t.Context()) }()
+			synctest.Wait()
 			done := b.client.Call("echo", nil)
 			synctest.Wait()
-			if err := b.client.Close(); err != nil {
-				t.Errorf("Close() = %v, want nil", err)
+			if err := b.client.Close(); err != nil || time.Since(b.began) != 0 {
+				t.Errorf("Close() = %v after %v, want nil at once", err, time.Since(b.began))
 			}
 			if err := <-failed; err == nil {
 				t.Error("Connect = nil, want an error")
 			}
-			<-done
+			if r := <-done; r.How != client.Hanging {
+				t.Errorf("the call that waits for a session = %+v, want it hanging", r)
+			}
+			tried := len(b.of(client.ConnectFailed))
+			if err := b.client.Connect(t.Context()); err == nil || len(b.of(client.ConnectFailed)) != tried {
+				t.Errorf("Connect after Close = %v, want an error, and nothing tried", err)
+			}
 		})
 	})
 }

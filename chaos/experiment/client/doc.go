@@ -27,7 +27,9 @@
 //
 //   - [GoSDK] waits for `retry`, else one second and more. It resumes with a
 //     cursor, hands on whatever comes, and ends its session by itself after five
-//     reconnects without progress, or at a status such as 400.
+//     reconnects without progress, or at a status such as 400. Its close waits for
+//     the calls that are under way, so these outlive a session that its application
+//     leaves.
 //   - [MCPGo] comes back on its standalone stream every second, whatever the
 //     server says, and never with a cursor; it resumes the stream of a call after
 //     a clean end only, after `retry`. It cancels what its person is asked when

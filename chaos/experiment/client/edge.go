@@ -16,6 +16,13 @@ type edge struct {
 
 	mu    sync.Mutex
 	first map[string]sign // by session
+	lines map[string]line // by session
+}
+
+// line is what the exchanges of one session end with at the latest.
+type line struct {
+	ctx context.Context
+	cut context.CancelCauseFunc
 }
 
 // sign is the first answer that has said that a session is gone.
@@ -25,22 +32,40 @@ type sign struct {
 }
 
 func newEdge() *edge {
-	e := &edge{first: make(map[string]sign)}
+	e := &edge{first: make(map[string]sign), lines: make(map[string]line)}
 	e.life, e.cut = context.WithCancelCause(context.Background())
 	return e
 }
 
-// enter returns the context of an exchange, and what is called once when it is
-// over.
-func (e *edge) enter(ctx context.Context) (context.Context, func()) {
+// line is that of a session. The exchanges that begin one have their own.
+func (e *edge) line(session string) line {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l, ok := e.lines[session]
+	if !ok {
+		l.ctx, l.cut = context.WithCancelCause(e.life)
+		if session != "" {
+			e.lines[session] = l
+		}
+	}
+	return l
+}
+
+// enter returns the context of a session's exchange, and what is called when it
+// is over. It returns an error if none may set out any more.
+func (e *edge) enter(ctx context.Context, session string) (context.Context, func(), error) {
+	of := e.line(session).ctx
+	if of.Err() != nil {
+		return nil, nil, context.Cause(of)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(e.life, func() { cancel(context.Cause(e.life)) })
+	stop := context.AfterFunc(of, func() { cancel(context.Cause(of)) })
 	e.open.enter()
 	return ctx, sync.OnceFunc(func() {
 		stop()
 		cancel(nil)
 		e.open.leave()
-	})
+	}), nil
 }
 
 func (e *edge) gone(session, method string) {

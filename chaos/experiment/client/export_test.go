@@ -25,3 +25,10 @@ func ReadStream(r io.Reader, limit int, cursor string, retry time.Duration) (dat
 	})
 	return data, s.cursor, s.retry, err
 }
+
+// NewSmallLog is NewLog with another bound.
+func NewSmallLog(limit int) *Log {
+	l := NewLog()
+	l.limit = limit
+	return l
+}

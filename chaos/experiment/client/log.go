@@ -10,13 +10,15 @@ import (
 	"github.com/revenant-mcp/revenant/middleware"
 )
 
-// maxRecords bounds a log.
-const maxRecords = 1 << 20
+// maxRecords bounds a log, to some 100 MB.
+const maxRecords = 1 << 18
 
 // Log is what happened to one client, in the order in which it did. It only
 // grows. Its methods may be called from any goroutine; none of them waits for
 // anything but [Log.Until].
 type Log struct {
+	limit int // immutable
+
 	mu        sync.Mutex
 	records   []Record
 	dropped   int
@@ -26,7 +28,7 @@ type Log struct {
 }
 
 // NewLog returns an empty log.
-func NewLog() *Log { return &Log{changed: make(chan struct{})} }
+func NewLog() *Log { return &Log{limit: maxRecords, changed: make(chan struct{})} }
 
 // add gives the record its number and its time.
 func (l *Log) add(r Record) {
@@ -36,7 +38,7 @@ func (l *Log) add(r Record) {
 }
 
 func (l *Log) addLocked(r Record) {
-	if len(l.records) >= maxRecords {
+	if len(l.records) >= l.limit {
 		l.dropped++
 		return
 	}
@@ -68,7 +70,7 @@ func (l *Log) Since(n int) []Record {
 }
 
 // Dropped is how many records are missing at the end, because the log keeps the
-// first million. Nothing can be counted over such a log.
+// first 262,144. Nothing can be counted over such a log.
 func (l *Log) Dropped() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +100,7 @@ func (l *Log) Until(ctx context.Context, cond func([]Record) bool) ([]Record, er
 // client of kind [MCPGo] learns of its session's death from it.
 func (l *Log) Observe(e middleware.Event) {
 	l.mu.Lock()
-	l.addLocked(Record{Kind: Decided, SessionID: e.SessionID, Guard: e})
+	l.addLocked(Record{Kind: Decided, SessionID: e.SessionID, Guard: &e})
 	dead := l.dead
 	l.mu.Unlock()
 	if e.Kind == middleware.SessionDead && dead != nil {

@@ -47,6 +47,17 @@ func TestLogIsInOrder(t *testing.T) {
 	}
 }
 
+// What is too much is counted, and not kept.
+func TestLogIsBounded(t *testing.T) {
+	log := client.NewSmallLog(3)
+	for range 5 {
+		log.Observe(middleware.Event{Kind: middleware.Held})
+	}
+	if n := len(log.Records()); n != 3 || log.Dropped() != 2 {
+		t.Errorf("%d records, %d dropped, want 3 and 2", n, log.Dropped())
+	}
+}
+
 func TestUntilGivesUp(t *testing.T) {
 	why := errors.New("why not")
 	ctx, cancel := context.WithCancelCause(t.Context())

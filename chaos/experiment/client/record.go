@@ -17,6 +17,8 @@ const (
 	Connected RecordKind = "connected"
 	// ConnectFailed: one has not. Err.
 	ConnectFailed RecordKind = "connect_failed"
+	// Left: the application leaves its session, by [Client.Disconnect]. SessionID.
+	Left RecordKind = "left"
 	// SessionOver: the application is told that its session is over, the first
 	// time for each. SessionID, By, Dead, Err.
 	SessionOver RecordKind = "session_over"
@@ -88,7 +90,7 @@ const (
 	RPCError       Outcome = "rpc_error"       // a JSON-RPC error, with its code
 	SessionError   Outcome = "session_error"   // the client's word for a session that is over, or that it has none
 	TransportError Outcome = "transport_error" // any other error of the client's
-	Hanging        Outcome = "hanging"         // open when the client was closed
+	Hanging        Outcome = "hanging"         // open when it was given up: after its timeout, or with its session or the client
 )
 
 // StaleCode is the code of the JSON-RPC error by which the middleware fails a
@@ -125,5 +127,5 @@ type Record struct {
 	EventID     string
 	Bytes       int64
 
-	Guard middleware.Event
+	Guard *middleware.Event // nil but for Decided
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -39,10 +38,14 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	release := func() {}
 	if t.edge != nil {
-		var ctx context.Context
-		if ctx, release = t.edge.enter(req.Context()); ctx != req.Context() {
-			req = req.WithContext(ctx)
+		ctx, leave, err := t.edge.enter(req.Context(), rec.SessionID)
+		if err != nil {
+			if req.Body != nil {
+				req.Body.Close()
+			}
+			return nil, err
 		}
+		req, release = req.WithContext(ctx), leave
 	}
 	if req.Body != nil && req.Method == http.MethodPost {
 		// A transport may not change the request that it is given.

@@ -23,6 +23,12 @@ var counters = map[string]func(*history.History) error{
 	"CallsHanging":             drop(history.CallsHanging),
 	"CallsFailed":              drop(history.CallsFailed),
 	"EventsLost":               drop(history.EventsLost),
+	"EventsApplied":            drop(history.EventsApplied),
+	"EventsReordered":          drop(history.EventsReordered),
+	"SessionsDied":             drop(history.SessionsDied),
+	"Reconnects":               drop(history.Reconnects),
+	"CallsAnswered":            drop(history.CallsAnswered),
+	"StaleAnswers":             drop(history.StaleAnswers),
 	"EventsDuplicated":         drop(history.EventsDuplicated),
 	"EventsDelayed":            drop(history.EventsDelayed),
 }
@@ -80,11 +86,13 @@ func TestAssumptions(t *testing.T) {
 		dead, sent, falsely, gaveUp, begun = "DeadSessionEventsApplied", "RequestsToDeadSessions", "FalseDeaths", "SessionsGivenUp", "SessionsBegun"
 		collides, detects, prompts         = "Collisions", "Detections", "PromptsForOneRequest"
 		hang, fail, lost, twice, late      = "CallsHanging", "CallsFailed", "EventsLost", "EventsDuplicated", "EventsDelayed"
+		applied, order, died, back         = "EventsApplied", "EventsReordered", "SessionsDied", "Reconnects"
+		answered, stale                    = "CallsAnswered", "StaleAnswers"
 	)
-	all := []string{dead, sent, falsely, gaveUp, begun, collides, detects, prompts, hang, fail, lost, twice, late}
-	byClock := []string{dead, sent, falsely, gaveUp, collides, detects, prompts, lost, twice, late}
-	byStamp := []string{dead, prompts, lost, twice, late}
-	byOwner := []string{dead, sent, falsely, gaveUp, begun, collides, detects, lost, twice, late}
+	all := []string{dead, sent, falsely, gaveUp, begun, collides, detects, prompts, hang, fail, lost, twice, late, applied, order, died, back, answered, stale}
+	byClock := []string{dead, sent, falsely, gaveUp, collides, detects, prompts, lost, twice, late, applied, order}
+	byStamp := []string{dead, prompts, lost, twice, late, applied, order}
+	byOwner := []string{dead, sent, falsely, gaveUp, begun, collides, detects, lost, twice, late, applied, order, died}
 	byWire := []string{dead, sent, collides, lost, late}
 	cases := []struct {
 		name    string

@@ -9,6 +9,8 @@ type Prompts struct {
 	// Max is how often one request of the server's was put to its person at the
 	// most, 0 if none was.
 	Max int `json:"max"`
+	// All counts all prompts.
+	All int `json:"all"`
 	// Times has, for each number of times, how many requests were put to their
 	// person so often. It has no 0.
 	Times map[int]int `json:"times"`
@@ -24,6 +26,7 @@ func PromptsForOneRequest(h *History) (Prompts, error) {
 		times := map[request]int{}
 		for i, c := range x.Clients {
 			for _, one := range c.Prompts {
+				p.All++
 				times[request{i, one.Stamp.Seq}]++
 				if one.Withdrawn != nil {
 					p.Withdrawn++
@@ -38,8 +41,37 @@ func PromptsForOneRequest(h *History) (Prompts, error) {
 	})
 }
 
-// CallsHanging counts the tool calls that were open at the end of the run. Each
-// has to have had History.Patience: one that has not might yet be answered.
+// CallsAnswered counts the tool calls that were answered with a result that does
+// not say itself that it is an error.
+func CallsAnswered(h *History) (int, error) {
+	return count(h, []assumption{complete}, func(x *index) (n int, _ Problems) {
+		for _, c := range x.Clients {
+			for _, k := range c.Calls {
+				if k.How == client.Result {
+					n++
+				}
+			}
+		}
+		return n, nil
+	})
+}
+
+// StaleAnswers counts the answers that the server got to requests for which it
+// did not wait.
+func StaleAnswers(h *History) (int, error) {
+	return count(h, []assumption{complete}, func(x *index) (n int, _ Problems) {
+		for _, a := range x.Oracle.Answers {
+			if !a.Taken {
+				n++
+			}
+		}
+		return n, nil
+	})
+}
+
+// CallsHanging counts the tool calls that were open at the end of the run, or were
+// given up. Each that is open has to have had History.Patience: one that has not
+// might yet be answered.
 func CallsHanging(h *History) (int, error) {
 	return count(h, []assumption{complete}, func(x *index) (n int, _ Problems) {
 		early := &findings{assumption: "the run was long enough"}
@@ -49,7 +81,7 @@ func CallsHanging(h *History) (int, error) {
 					continue
 				}
 				n++
-				if x.End-k.At < x.patience() {
+				if k.Ended == nil && x.End-k.At < x.patience() {
 					early.add("call %d of %s is open, and began %v before the end, less than %v", k.Ref, c.Name, x.End-k.At, x.patience())
 				}
 			}

@@ -19,7 +19,7 @@ func TestPromptsForOneRequest(t *testing.T) {
 	}
 	s.c.Prompts[2].Withdrawn = new(sec(31))
 	got, err := history.PromptsForOneRequest(s.h)
-	if want := map[int]int{1: 1, 3: 1}; err != nil || got.Max != 3 || got.Withdrawn != 1 || !maps.Equal(got.Times, want) {
+	if want := map[int]int{1: 1, 3: 1}; err != nil || got.Max != 3 || got.All != 4 || got.Withdrawn != 1 || !maps.Equal(got.Times, want) {
 		t.Errorf("PromptsForOneRequest = %+v, %v, want 3 at the most, %v, 1 withdrawn", got, err, want)
 	}
 	checkMeasures(t, s.h, map[string]float64{"prompts_for_one_request": 3, "requests_prompted_again": 1})
@@ -53,6 +53,19 @@ func TestCalls(t *testing.T) {
 	checkCount(t, "Total", failed.Total(), nil, 6)
 	n, err := history.CallsHanging(s.h)
 	checkCount(t, "CallsHanging", n, err, 2)
+	n, err = history.CallsAnswered(s.h)
+	checkCount(t, "CallsAnswered", n, err, 1)
+	s.h.Patience = sec(99) // A call that was given up had what its application gave it.
+	s.c.Calls[7].Ended, s.c.Calls[7].How = new(sec(12)), client.Hanging
+	n, err = history.CallsHanging(s.h)
+	checkCount(t, "CallsHanging", n, err, 2)
+}
+
+func TestStaleAnswers(t *testing.T) {
+	s, _ := a()
+	s.h.Oracle.Answers = []history.Answer{{Status: 202, Taken: true}, {Status: 400}, {Status: 202}}
+	n, err := history.StaleAnswers(s.h)
+	checkCount(t, "StaleAnswers", n, err, 2)
 }
 
 func TestCallsHangingWantsPatience(t *testing.T) {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/revenant-mcp/revenant/chaos/experiment/client"
@@ -150,6 +151,40 @@ func SessionsBegun(h *History) (int, error) {
 	})
 }
 
+// SessionsDied counts the sessions of clients that have died, of what cause ever.
+func SessionsDied(h *History) (int, error) {
+	return count(h, []assumption{complete, owned}, func(x *index) (n int, _ Problems) {
+		for _, c := range x.Clients {
+			for _, b := range c.Began {
+				if x.hasDied(b.Session) {
+					n++
+				}
+			}
+		}
+		return n, nil
+	})
+}
+
+// Reconnects counts the GETs of clients for a stream that they had before: with a
+// cursor, or not the first one of their session.
+func Reconnects(h *History) (int, error) {
+	return count(h, []assumption{complete}, func(x *index) (n int, _ Problems) {
+		for _, c := range x.Clients {
+			had := map[string]bool{}
+			for _, e := range c.Exchanges {
+				if e.wire() || e.Method != http.MethodGet {
+					continue
+				}
+				if e.Cursor != "" || had[e.Session] {
+					n++
+				}
+				had[e.Session] = had[e.Session] || e.Cursor == ""
+			}
+		}
+		return n, nil
+	})
+}
+
 // Collisions counts the initialize requests that were on the wire at the same
 // time as a request, or an open stream, that carried the id of a session which
 // the same client had begun before.
@@ -192,6 +227,8 @@ const (
 	AtReconnect Place = "reconnect"
 	AtCall      Place = "tool_call"
 	AtNever     Place = "never"
+	AtNoDeath   Place = "no_death" // of [DetectedAt]
+	AtMixed     Place = "mixed"    // of [DetectedAt]
 )
 
 // Detection is how an application learned of the death of its session.
@@ -206,7 +243,7 @@ type Detection struct {
 }
 
 // Detections has one for each session of each client that has died, unless the
-// client deleted it, or had left it before. Somebody who is not told within
+// client deleted it, or left it before there was time to be told. Somebody who is not told within
 // Soon of the end of the run might yet be.
 func Detections(h *History) ([]Detection, error) {
 	return count(h, []assumption{complete, clocks, owned}, func(x *index) (all []Detection, _ Problems) {
@@ -241,6 +278,9 @@ func (x *index) detection(c *Client, session string, early *findings) (Detection
 			d.Place = AtCall
 		}
 		return d, true
+	}
+	if slices.ContainsFunc(c.Left, func(l Began) bool { return l.Session == session && l.At <= d.Died+x.soon() }) {
+		return Detection{}, false
 	}
 	if x.End-d.Died < x.soon() {
 		early.add("session %s of %s died at %v, %v before the end", short(session), c.Name, d.Died, x.End-d.Died)

@@ -110,6 +110,8 @@ func TestDeadEventsOfAnEarlierLife(t *testing.T) {
 
 func TestRequestsToDeadSessions(t *testing.T) {
 	s, stream := a()
+	// initialize sets out before there is a session.
+	s.c.Exchanges[0].At, s.c.Exchanges[1].At = sec(0.9), sec(0.9)
 	s.begin("Z", 18)
 	s.told("Z", 18, client.ByCall, false) // says nothing of A
 	s.post("A", "tools/call", 19, 200)
@@ -245,6 +247,14 @@ func TestDetections(t *testing.T) {
 			s.die("A", 20)
 			s.h.Oracle.Sessions[0].Why = mcpserver.WhyDeleted
 		}, nil},
+		{"left by the application", func(s *story) {
+			s.c.Left = []history.Began{{At: sec(15), Session: "A"}}
+			s.die("A", 20)
+		}, nil},
+		{"left long after it died", func(s *story) {
+			s.c.Left = []history.Began{{At: sec(2), Session: "Z"}, {At: sec(50), Session: "A"}}
+			s.die("A", 20)
+		}, []history.Detection{{Client: "one", Session: "A", Died: sec(20), Place: history.AtNever}}},
 		{"left before it died", func(s *story) {
 			s.told("A", 15, client.ByReconnect, true)
 			s.begin("B", 15)
@@ -286,5 +296,28 @@ func TestDetectionDelayIsScaled(t *testing.T) {
 	s.begin("B", 30)
 	s.die("B", 40)
 	place, err = history.DetectedAt(s.h)
-	checkCount(t, "DetectedAt", place, err, "mixed")
+	checkCount(t, "DetectedAt", place, err, history.AtMixed)
+}
+
+func TestNoDeathIsDetected(t *testing.T) {
+	s, _ := a()
+	place, err := history.DetectedAt(s.h)
+	checkCount(t, "DetectedAt", place, err, history.AtNoDeath)
+}
+
+func TestSessionsDiedAndReconnects(t *testing.T) {
+	s, stream := a()
+	s.close(stream, 10)
+	s.close(s.get("A", "1", 20), 21) // a reconnect
+	s.close(s.get("A", "", 30), 31)  // another
+	s.begin("B", 40)
+	s.get("B", "", 40) // none
+	s.die("A", 50)
+	s.begin("C", 60)
+	s.die("C", 70)
+	s.h.Oracle.Sessions[2].Why = mcpserver.WhyDeleted
+	n, err := history.SessionsDied(s.h)
+	checkCount(t, "SessionsDied", n, err, 2)
+	n, err = history.Reconnects(s.h)
+	checkCount(t, "Reconnects", n, err, 2)
 }

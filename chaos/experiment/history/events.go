@@ -111,7 +111,8 @@ func standaloneOf(conns []conn, e Event) bool {
 }
 
 // horizon is until when an event could have been handed on: the death of its
-// session, the moment when the application was told that it is over, or the end.
+// session, the moment when the application left it or was told that it is over, or
+// the end.
 func (x *index) horizon(c *Client, e Event) time.Duration {
 	horizon := x.End
 	if life, ok := x.life(e.Session, e.At); ok && life.Died != nil {
@@ -122,7 +123,50 @@ func (x *index) horizon(c *Client, e Event) time.Duration {
 			horizon = min(horizon, r.At)
 		}
 	}
+	for _, l := range c.Left {
+		if l.Session == e.Session {
+			horizon = min(horizon, l.At)
+		}
+	}
 	return horizon
+}
+
+// EventsApplied counts the notifications that applications were handed while
+// their session lived.
+func EventsApplied(h *History) (int, error) {
+	return count(h, []assumption{complete, clocks, stamped, owned}, func(x *index) (n int, _ Problems) {
+		for _, c := range x.Clients {
+			for _, a := range c.Applied {
+				if x.aliveAt(a.Stamp.Session, a.At) {
+					n++
+				}
+			}
+		}
+		return n, nil
+	})
+}
+
+// EventsReordered counts the notifications that an application was handed, while
+// their session lived, the first time, after a later one of the same stream.
+func EventsReordered(h *History) (int, error) {
+	return count(h, []assumption{complete, clocks, stamped, owned}, func(x *index) (n int, _ Problems) {
+		for _, c := range x.Clients {
+			latest, seen := map[string]int{}, map[int]bool{}
+			for _, a := range c.Applied {
+				place := x.bySeq[a.Stamp.Seq]
+				e := x.Oracle.Events[place]
+				if seen[place] || !x.aliveAt(e.Session, a.At) {
+					continue
+				}
+				seen[place] = true
+				if last, ok := latest[e.Stream]; ok && place < last {
+					n++
+				}
+				latest[e.Stream] = max(latest[e.Stream], place)
+			}
+		}
+		return n, nil
+	})
 }
 
 // EventsDuplicated counts how often an application was handed a notification

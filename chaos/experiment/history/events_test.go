@@ -100,6 +100,11 @@ func TestEventsLost(t *testing.T) {
 			s.die("A", 25)
 			s.store("A", "main", 26)
 		}, losses{}},
+		{"the application has left", func(s *story, stream int) {
+			s.close(stream, 10)
+			s.c.Left = []history.Began{{At: sec(15), Session: "A"}}
+			s.store("A", "main", 20)
+		}, losses{Missed: 1}},
 		{"the client has given up", func(s *story, stream int) {
 			s.close(stream, 10)
 			s.told("A", 15, client.ByReconnect, false)
@@ -178,6 +183,26 @@ func TestEventsLostWantsTime(t *testing.T) {
 			checkProblem(t, err, "the run was long enough: event 2 of session …")
 		})
 	}
+}
+
+func TestEventsAppliedAndReordered(t *testing.T) {
+	s, stream := a()
+	e, f := s.store("A", "main", 10), s.store("A", "main", 11)
+	g := s.store("A", "call", 12)
+	s.applies(stream, f, 12)
+	s.applies(stream, e, 12) // after a later one
+	s.applies(stream, g, 13) // the first of another stream
+	s.applies(stream, f, 14) // once more, which is no new disorder
+	s.applies(stream, e, 15)
+	n, err := history.EventsApplied(s.h)
+	checkCount(t, "EventsApplied", n, err, 6)
+	n, err = history.EventsReordered(s.h)
+	checkCount(t, "EventsReordered", n, err, 1)
+	s.die("A", 12) // What was handed on then, was a dead session's.
+	n, err = history.EventsApplied(s.h)
+	checkCount(t, "EventsApplied", n, err, 1)
+	n, err = history.EventsReordered(s.h)
+	checkCount(t, "EventsReordered", n, err, 0)
 }
 
 func TestEventsDuplicated(t *testing.T) {

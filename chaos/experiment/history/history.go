@@ -119,6 +119,7 @@ type Client struct {
 
 	Began     []Began        `json:"began"`
 	Failed    []Failed       `json:"failed"`
+	Left      []Began        `json:"left"` // by the application, of its own accord
 	Reports   []Report       `json:"reports"`
 	Applied   []Applied      `json:"applied"`
 	Prompts   []Prompt       `json:"prompts"`
@@ -129,7 +130,7 @@ type Client struct {
 	Dropped   int            `json:"dropped"`
 }
 
-// Began is a session that a client has begun.
+// Began is a session that a client has begun, or left.
 type Began struct {
 	At      time.Duration `json:"at_ns"`
 	Session string        `json:"session"`

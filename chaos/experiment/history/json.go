@@ -107,6 +107,9 @@ func (h *History) visit(f func(*string)) {
 		for i := range c.Began {
 			f(&c.Began[i].Session)
 		}
+		for i := range c.Left {
+			f(&c.Left[i].Session)
+		}
 		for i := range c.Reports {
 			f(&c.Reports[i].Session)
 		}
@@ -164,7 +167,7 @@ func (h *History) copyLists() {
 	h.Clients = slices.Clone(h.Clients)
 	for i := range h.Clients {
 		c := &h.Clients[i]
-		c.Began, c.Failed, c.Reports = slices.Clone(c.Began), slices.Clone(c.Failed), slices.Clone(c.Reports)
+		c.Began, c.Failed, c.Left, c.Reports = slices.Clone(c.Began), slices.Clone(c.Failed), slices.Clone(c.Left), slices.Clone(c.Reports)
 		c.Applied, c.Prompts, c.Calls = slices.Clone(c.Applied), slices.Clone(c.Prompts), slices.Clone(c.Calls)
 		c.Exchanges, c.Guard = slices.Clone(c.Exchanges), slices.Clone(c.Guard)
 	}

@@ -30,6 +30,7 @@ func whole() (h *history.History, ids []string) {
 	s.c.Failed = append(s.c.Failed, history.Failed{At: sec(6), Err: "not " + ids[1]})
 	s.c.Guard = append(s.c.Guard, history.Decision{At: sec(6), Kind: "session dead", Session: ids[0], Verdict: "dead", Err: ids[0]})
 	s.begin(ids[1], 7)
+	s.c.Left = append(s.c.Left, history.Began{At: sec(90), Session: ids[1]})
 	s.h.Oracle.Requests[0].AnsweredAs = ids[1]
 	s.h.Oracle.Answers = append(s.h.Oracle.Answers, history.Answer{At: sec(3), Session: ids[0], ID: "1", Status: 202, Taken: true})
 	s.h.Balancers = []history.Balancer{{Name: "lb", Events: []history.BalancerEvent{{At: sec(4), Kind: "cut", Stream: 1, Expiry: 1, Err: ids[0]}}}}
@@ -116,4 +117,25 @@ func TestOnly(t *testing.T) {
 	if len(both.Clients) != 2 || len(both.Oracle.Sessions) != 4 {
 		t.Error("Only has changed the History")
 	}
+}
+
+// The n-th session of each client, and nothing of another.
+func TestSession(t *testing.T) {
+	s, _ := busy()
+	s.c.Left = []history.Began{{At: sec(90), Session: "B"}}
+	s.c.Guard = []history.Decision{{Kind: "probe sent", Session: "A"}, {Kind: "probe sent", Session: "B"}, {Kind: "probe sent", Session: "B"}}
+	s.calls("B", 20, 21, client.ToolError, 0)
+	cases := []map[string]float64{
+		{"sessions_begun": 1, "requests_to_dead_session": 2, "dead_session_events_applied": 1, "events_applied": 1, "probes": 1, "calls_failed_rpc": 1, "calls_failed_tool": 0, "prompts": 1, "detected_at_tool_call": 1},
+		{"sessions_begun": 1, "requests_to_dead_session": 0, "dead_session_events_applied": 0, "events_applied": 1, "probes": 2, "calls_failed_rpc": 0, "calls_failed_tool": 1, "prompts": 0, "detected_at_tool_call": 0},
+		{"sessions_begun": 0, "events_applied": 0, "probes": 0, "calls_failed": 0},
+	}
+	for i, want := range cases {
+		h := s.h.Session(i + 1)
+		checkMeasures(t, h, want)
+		if left := len(h.Clients[0].Left); (left == 1) != (i == 1) {
+			t.Errorf("session %d was left %d times", i+1, left)
+		}
+	}
+	checkMeasures(t, s.h, map[string]float64{"sessions_begun": 2, "probes": 3})
 }

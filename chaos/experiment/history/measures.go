@@ -9,8 +9,7 @@ import (
 type Measure struct {
 	// Name is for programs: definitions of experiments name it.
 	Name string
-	// Unit is "" for a plain number, "s" for seconds of the experiment's own time,
-	// "ms" for milliseconds of the process's time.
+	// Unit is "" for a plain number, "s" for seconds of the experiment's own time.
 	Unit string
 	// About is one clause for people.
 	About string
@@ -129,13 +128,19 @@ var measures = []Measure{
 			}
 			return float64(n)
 		})},
-	{"calls_hanging", "", "tool calls that were open at the end", number(CallsHanging, integer)},
+	{"prompts", "", "how often persons were prompted", number(PromptsForOneRequest, func(_ *History, p Prompts) float64 { return float64(p.All) })},
+	{"stale_answers", "", "answers to requests for which the server did not wait", number(StaleAnswers, integer)},
+	{"reconnects", "", "times that a client opened a stream that it had before", number(Reconnects, integer)},
+	{"calls_answered", "", "tool calls that were answered", number(CallsAnswered, integer)},
+	{"calls_hanging", "", "tool calls that were open at the end, or given up", number(CallsHanging, integer)},
 	{"calls_failed", "", "tool calls that failed", failed(Failures.Total)},
 	{"calls_failed_stale", "", "of these, by the middleware's error −32001", failed(func(f Failures) int { return f.Stale })},
 	{"calls_failed_rpc", "", "of these, by another JSON-RPC error", failed(func(f Failures) int { return f.RPC })},
 	{"calls_failed_session", "", "of these, because the session was over", failed(func(f Failures) int { return f.Session })},
 	{"calls_failed_transport", "", "of these, by an error of the transport", failed(func(f Failures) int { return f.Transport })},
 	{"calls_failed_tool", "", "of these, by the tool's own word", failed(func(f Failures) int { return f.Tool })},
+	{"events_applied", "", "notifications that came while their session lived", number(EventsApplied, integer)},
+	{"events_reordered", "", "notifications that came after a later one of the same stream", number(EventsReordered, integer)},
 	{"events_lost", "", "events of living sessions that should have come and never did",
 		number(EventsLost, func(_ *History, l Losses) float64 { return float64(l.Lost) })},
 	{"events_missed", "", "events of living sessions that never came, as the protocol lets it happen",
@@ -143,8 +148,8 @@ var measures = []Measure{
 	{"events_duplicated", "", "notifications that came once more", number(EventsDuplicated, integer)},
 	{"events_delayed", "", "events that came late though nothing stood in their way",
 		number(EventsDelayed, func(_ *History, d Delays) float64 { return float64(d.Delayed) })},
-	{"event_delay_max", "ms", "the longest delay of an event when nothing stood in its way",
-		number(EventsDelayed, func(_ *History, d Delays) float64 { return float64(d.Max) / float64(time.Millisecond) })},
+	{"event_delay_max", "s", "the longest delay of an event when nothing stood in its way",
+		number(EventsDelayed, func(h *History, d Delays) float64 { return seconds(h, d.Max) })},
 	{"detected_at_reconnect", "", "deaths that the application was told of at a reconnect", detectedAt(AtReconnect)},
 	{"detected_at_tool_call", "", "deaths that it was told of at a tool call", detectedAt(AtCall)},
 	{"detected_never", "", "deaths that it was never told of", detectedAt(AtNever)},
@@ -158,6 +163,7 @@ var measures = []Measure{
 		})},
 	{"false_deaths", "", "living sessions that the application was told are dead", number(FalseDeaths, integer)},
 	{"sessions_given_up", "", "living sessions that the client gave up for another reason", number(SessionsGivenUp, integer)},
+	{"sessions_died", "", "sessions that died, of what cause ever", number(SessionsDied, integer)},
 	{"sessions_begun", "", "sessions that were begun", number(SessionsBegun, integer)},
 	{"reinitialize_collisions", "", "times that initialize met requests of the old session on the wire", number(Collisions, integer)},
 	{"probes", "", "probes that the middleware sent", decided("probe sent", false)},
@@ -185,15 +191,19 @@ func MeasureNamed(name string) (Measure, bool) {
 }
 
 // DetectedAt is where the deaths were detected, as one word for a hypothesis: a
-// Place if it is the same for all, "mixed" if not, and "" if nothing has died.
+// Place if it is the same for all, [AtMixed] if not, and [AtNoDeath] if there was
+// none.
 func DetectedAt(h *History) (Place, error) {
 	all, err := Detections(h)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return "", err
+	}
+	if len(all) == 0 {
+		return AtNoDeath, nil
 	}
 	for _, d := range all {
 		if d.Place != all[0].Place {
-			return "mixed", nil
+			return AtMixed, nil
 		}
 	}
 	return all[0].Place, nil

@@ -157,6 +157,8 @@ func (r recorder) client(src ClientSource) Client {
 			c.Began = append(c.Began, Began{at, rec.SessionID})
 		case client.ConnectFailed:
 			c.Failed = append(c.Failed, Failed{at, text(rec.Err)})
+		case client.Left:
+			c.Left = append(c.Left, Began{at, rec.SessionID})
 		case client.SessionOver:
 			c.Reports = append(c.Reports, Report{at, rec.SessionID, rec.By, rec.Dead, text(rec.Err)})
 		case client.Applied:
@@ -189,7 +191,7 @@ func (r recorder) client(src ClientSource) Client {
 				c.Exchanges[i].add(rec, at)
 			}
 		case client.Decided:
-			c.Guard = append(c.Guard, decision(at, rec.Guard))
+			c.Guard = append(c.Guard, decision(at, *rec.Guard))
 		case client.Closed:
 			c.Closed = &at
 		}
@@ -223,39 +225,4 @@ func decision(at time.Duration, e middleware.Event) Decision {
 		d.Verdict = e.Verdict.String()
 	}
 	return d
-}
-
-// Only is the History of some of the clients: what the others did, and what
-// happened to their sessions, is not in it. It shares memory with h.
-func (h *History) Only(keep func(Client) bool) *History {
-	others := map[string]bool{}
-	out := *h
-	out.Clients = nil
-	for _, c := range h.Clients {
-		if keep(c) {
-			out.Clients = append(out.Clients, c)
-			continue
-		}
-		for _, b := range c.Began {
-			others[b.Session] = true
-		}
-		for _, x := range c.Exchanges {
-			others[x.Session] = true
-		}
-	}
-	delete(others, "")
-	o := h.Oracle
-	out.Oracle = Oracle{
-		Dropped:  o.Dropped,
-		Sessions: without(o.Sessions, func(s Session) bool { return others[s.ID] }),
-		Events:   without(o.Events, func(e Event) bool { return others[e.Session] }),
-		Requests: without(o.Requests, func(q Request) bool { return others[q.Session] }),
-		Asks:     without(o.Asks, func(a Ask) bool { return others[a.Session] }),
-		Answers:  without(o.Answers, func(a Answer) bool { return others[a.Session] }),
-	}
-	return &out
-}
-
-func without[T any](all []T, drop func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(all), drop)
 }

@@ -46,6 +46,7 @@ func TestNew(t *testing.T) {
 			{At: at(2), Kind: client.Connected, SessionID: "A"},
 			{At: at(3), Kind: client.Over, Ref: 1, Bytes: 7, Err: broken},
 			{At: at(4), Kind: client.ConnectFailed, Err: broken},
+			{At: at(5), Kind: client.Left, SessionID: "A"},
 			{At: at(5), Kind: client.SessionOver, SessionID: "A", By: client.ByCall, Dead: true, Err: broken},
 			{At: at(6), Kind: client.Applied, SessionID: "A", Method: "m", Stamp: stamp},
 			{At: at(7), Kind: client.Prompted, Ref: 1, Method: "e", Stamp: stamp},
@@ -55,10 +56,10 @@ func TestNew(t *testing.T) {
 			{At: at(10), Kind: client.CallBegun, Ref: 1, Tool: "t"},
 			{At: at(10), Kind: client.CallBegun, Ref: 2, Tool: "u", SessionID: "A"},
 			{At: at(11), Kind: client.CallEnded, Ref: 1, Tool: "t", SessionID: "A", How: client.RPCError, Code: -1, Err: broken, Stamp: stamp},
-			{At: at(12), Kind: client.Decided, Guard: middleware.Event{
+			{At: at(12), Kind: client.Decided, Guard: &middleware.Event{
 				Kind: middleware.ProbeAnswered, SessionID: "A", Verdict: middleware.Dead, StatusCode: 404, Duration: sec(1), Err: broken,
 			}},
-			{At: at(12), Kind: client.Decided, Guard: middleware.Event{Kind: middleware.Held, SessionID: "A", LastEventID: "1"}},
+			{At: at(12), Kind: client.Decided, Guard: &middleware.Event{Kind: middleware.Held, SessionID: "A", LastEventID: "1"}},
 			{At: at(101), Kind: client.CallEnded, Ref: 2, How: client.Hanging},
 			{At: at(101), Kind: client.Closed},
 		}}},
@@ -85,6 +86,7 @@ func TestNew(t *testing.T) {
 			Name: "one", Arm: "control", Kind: client.Naive, Dropped: 5,
 			Began:   []history.Began{{At: sec(2), Session: "A"}},
 			Failed:  []history.Failed{{At: sec(4), Err: "broken"}},
+			Left:    []history.Began{{At: sec(5), Session: "A"}},
 			Reports: []history.Report{{At: sec(5), Session: "A", By: client.ByCall, Dead: true, Err: "broken"}},
 			Applied: []history.Applied{{At: sec(6), Method: "m", Stamp: stamp}},
 			Prompts: []history.Prompt{
