@@ -25,6 +25,9 @@ func (d Duration) String() string {
 	return s
 }
 
+// Span is d as a length of time of its own, still in the record's time.
+func (d Duration) Span() time.Duration { return time.Duration(d) }
+
 // MarshalText returns what String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
@@ -80,16 +83,16 @@ func (l *Limit) UnmarshalText(text []byte) error {
 
 // Real returns how long d takes when the experiment runs.
 func (d *Definition) Real(of Duration) time.Duration {
-	return time.Duration(float64(of) / d.scale())
+	return time.Duration(float64(of) / d.Scale())
 }
 
 // Record returns how long a real duration is in the record's time.
 func (d *Definition) Record(of time.Duration) Duration {
-	return Duration(float64(of) * d.scale())
+	return Duration(float64(of) * d.Scale())
 }
 
-// scale is TimeScale with its default.
-func (d *Definition) scale() float64 {
+// Scale is TimeScale with its default.
+func (d *Definition) Scale() float64 {
 	if d.TimeScale == 0 {
 		return 1
 	}

@@ -64,13 +64,13 @@ func (m *missing) Unwrap() error { return m.err }
 
 // notes says what is likely to surprise whoever runs d.
 func (d *Definition) notes() (notes []string) {
-	if d.scale() > 1 && d.Topology.Servers.Retry == 0 {
+	if d.Scale() > 1 && d.Topology.Servers.Retry == 0 {
 		notes = append(notes, fmt.Sprintf("The servers say no retry, so that clients come back after delays of their own, of a second and more in real time: %v and more in the record's.",
-			Duration(float64(1e9)*d.scale())))
+			Duration(float64(1e9)*d.Scale())))
 	}
-	if d.Clients.MCPGo != nil && d.Clients.MCPGo.Streams() && d.scale() > 1 {
+	if d.Clients.MCPGo != nil && d.Clients.MCPGo.Streams() && d.Scale() > 1 {
 		notes = append(notes, fmt.Sprintf("mcp-go opens its standalone stream again after a second in real time, %v in the record's, whatever the servers say.",
-			Duration(float64(1e9)*d.scale())))
+			Duration(float64(1e9)*d.Scale())))
 	}
 	if d.Topology.Network == Namespaces && !slices.ContainsFunc(d.Method, func(s Step) bool { return s.Fault != nil && s.Fault.Target == OnNetwork }) {
 		notes = append(notes, "The network is one of the kernel's, and no step breaks it.")

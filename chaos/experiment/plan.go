@@ -111,7 +111,7 @@ type PlannedFor struct {
 func (d *Definition) Plan() *Plan {
 	p := &Plan{
 		Name: d.Name, Title: d.Title, Description: strings.TrimSpace(d.Description),
-		Seed: max(1, d.Seed), TimeScale: d.scale(), Repeats: max(1, d.Repeats),
+		Seed: max(1, d.Seed), TimeScale: d.Scale(), Repeats: max(1, d.Repeats),
 		StartsAt: d.StartsAt, Length: d.Length, Takes: Millis(d.Takes()), TimeLimit: Millis(d.TimeLimit()),
 		Path: d.hops(), Hypothesis: d.Hypothesis.Title, NoTeeth: strings.TrimSpace(d.Teeth.None),
 		Needs: []PlannedFor{}, Notes: d.notes(),

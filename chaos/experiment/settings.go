@@ -20,7 +20,7 @@ func (d *Definition) Servers() mcpserver.ClusterConfig {
 		Server: mcpserver.Config{
 			SessionTTL: d.Real(s.SessionTTL), Refresh: s.Refresh, LogRetention: d.Real(s.LogRetention),
 			MaxEvents: s.MaxEvents, UnknownSession: s.UnknownSession, GETChecksSession: s.GETChecksSession,
-			Conflict: s.Conflict, Rules: scaledRules(s.Rules, d.scale()), Cookie: s.Cookie, Replay: s.Replay,
+			Conflict: s.Conflict, Rules: scaledRules(s.Rules, d.Scale()), Cookie: s.Cookie, Replay: s.Replay,
 			OnBreak: s.OnBreak, StaleAnswer: s.StaleAnswer, LivenessToken: s.LivenessToken,
 			Retry: d.Real(s.Retry).Round(time.Millisecond),
 		},
@@ -36,7 +36,7 @@ func scaledRules(rules []Rule, scale float64) []mcpserver.Rule {
 }
 
 // NewRule returns a rule in real time.
-func (d *Definition) NewRule(r Rule) mcpserver.Rule { return r.scaled(d.scale()) }
+func (d *Definition) NewRule(r Rule) mcpserver.Rule { return r.scaled(d.Scale()) }
 
 func (r Rule) scaled(scale float64) mcpserver.Rule {
 	real := func(of Duration) time.Duration { return time.Duration(float64(of) / scale) }
@@ -99,7 +99,7 @@ func (d *Definition) CutBy(c *Cut) lb.Expiry {
 // Guard returns the settings of the protected arm's middleware, in real time. The
 // caller adds Base and Observe.
 func (d *Definition) Guard() middleware.Config {
-	cfg := d.Middleware.config(d.scale())
+	cfg := d.Middleware.config(d.Scale())
 	if cfg.StaleGrace == 0 {
 		cfg.StaleGrace = d.Real(Duration(middleware.DefaultStaleGrace))
 	}

@@ -118,6 +118,15 @@ type Rollback struct {
 	RestartLoadBalancer *RestartLoadBalancer `json:"restart_load_balancer,omitzero"`
 }
 
+// Label is the rollback's name, or what it does where it has none.
+func (r *Rollback) Label() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	action := r.Action()
+	return action.words()
+}
+
 // Action returns what a step with the same action does.
 func (r *Rollback) Action() Action {
 	return Action{
@@ -333,6 +342,14 @@ func (s *Step) Times() iter.Seq[Duration] {
 	}
 }
 
+// Label is the step's name, or what it does where it has none.
+func (s *Step) Label() string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return s.words()
+}
+
 // last is the last moment at which it is done.
 func (s *Step) last() Duration {
 	if s.Every <= 0 || s.Until <= s.At {
@@ -354,7 +371,7 @@ const maxTimes = 100_000
 
 // NewFault returns the fault of a step in real time, without its target.
 func (d *Definition) NewFault(f *Fault) fault.Fault {
-	return f.scaled(d.Real, d.scale())
+	return f.scaled(d.Real, d.Scale())
 }
 
 func (f *Fault) scaled(real func(Duration) time.Duration, scale float64) fault.Fault {

@@ -128,7 +128,7 @@ func (v *validator) duration(at reflect.Value, path string, c check) {
 // real refuses what is shorter than least when the experiment runs. about is what
 // is so short, and path where to say so.
 func (v *validator) real(path, about string, d Duration, least time.Duration) {
-	scale := v.def.scale()
+	scale := v.def.Scale()
 	real := v.def.Real(d)
 	if least == 0 || real >= least || scale < 1 {
 		return
@@ -143,7 +143,7 @@ func (v *validator) real(path, about string, d Duration, least time.Duration) {
 
 // wholeSeconds refuses what is none, in the record's time or in real time.
 func (v *validator) wholeSeconds(path string, d Duration) {
-	scale := v.def.scale()
+	scale := v.def.Scale()
 	real := v.def.Real(d)
 	off := (real - real.Round(time.Second)).Abs()
 	switch {

@@ -233,12 +233,14 @@ func (c *Client) Disconnect(vanish bool) error {
 // begins. The channel gets the one result and is never closed; it need not be
 // read. The call has no deadline.
 func (c *Client) Call(tool string, args map[string]any) <-chan CallResult {
-	return c.CallWithin(0, tool, args)
+	_, done := c.CallWithin(0, tool, args)
+	return done
 }
 
 // CallWithin is Call, but for a call that its application gives up after a while,
-// which ends as Hanging with [ErrTimeout]. 0: it does not.
-func (c *Client) CallWithin(timeout time.Duration, tool string, args map[string]any) <-chan CallResult {
+// which ends as Hanging with [ErrTimeout]. 0: it does not. ref is the call's number
+// in the log.
+func (c *Client) CallWithin(timeout time.Duration, tool string, args map[string]any) (ref int, _ <-chan CallResult) {
 	done := make(chan CallResult, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,7 +252,7 @@ func (c *Client) CallWithin(timeout time.Duration, tool string, args map[string]
 	c.log.add(rec)
 	if c.closing {
 		done <- c.ended(rec, CallResult{How: SessionError, Err: ErrClosed})
-		return done
+		return rec.Ref, done
 	}
 	c.idle.enter()
 	c.running.Go(func() {
@@ -272,12 +274,14 @@ func (c *Client) CallWithin(timeout time.Duration, tool string, args map[string]
 		if left := context.Cause(s.life().ctx); left != nil && result.How == TransportError {
 			result.How, result.Err = SessionError, left
 		}
-		done <- c.ended(rec, result)
+		result = c.ended(rec, result)
 		if result.How == SessionError {
+			// Before its caller knows: a call made anew is one of the next session.
 			c.over(s, result.Err, c.placeOf(rec.SessionID, began))
 		}
+		done <- result
 	})
-	return done
+	return rec.Ref, done
 }
 
 // given is what became of a call, if it may be that it was given up with ctx.

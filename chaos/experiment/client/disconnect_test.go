@@ -106,11 +106,13 @@ func TestCallWithin(t *testing.T) {
 	each(t, func(t *testing.T, kind client.Kind) {
 		virtual(t, setup{client: client.Config{Kind: kind}}, func(t *testing.T, b *bed) {
 			b.connect()
-			r := <-b.client.CallWithin(5*time.Second, "work", map[string]any{"events": 1, "interval_ms": 60_000})
+			_, done := b.client.CallWithin(5*time.Second, "work", map[string]any{"events": 1, "interval_ms": 60_000})
+			r := <-done
 			if r.How != client.Hanging || !errors.Is(r.Err, client.ErrTimeout) || time.Since(b.began) != 5*time.Second {
 				t.Errorf("call = %+v after %v, want it given up after 5s", r, time.Since(b.began))
 			}
-			r = <-b.client.CallWithin(5*time.Second, "work", map[string]any{"events": 1, "interval_ms": 1000})
+			_, done = b.client.CallWithin(5*time.Second, "work", map[string]any{"events": 1, "interval_ms": 1000})
+			r = <-done
 			if r.How != client.Result {
 				t.Errorf("call = %+v, want its result", r)
 			}

@@ -287,3 +287,20 @@ func (x *index) detection(c *Client, session string, early *findings) (Detection
 	}
 	return d, true
 }
+
+// DetectionError is what an application was told of its dead session, the first
+// time that one was told of any; "" if none was. It may have session ids in it:
+// see [History.Redacted].
+func DetectionError(h *History) (string, error) {
+	return count(h, []assumption{complete, clocks, owned}, func(x *index) (text string, _ Problems) {
+		first := x.End + 1
+		for _, c := range x.Clients {
+			for _, r := range c.Reports {
+				if r.Dead && r.At < first && x.hasDied(r.Session) {
+					first, text = r.At, r.Err
+				}
+			}
+		}
+		return text, nil
+	})
+}

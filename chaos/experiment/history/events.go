@@ -239,3 +239,18 @@ func (x *index) free(c *Client, e Event, b bearer, by time.Duration) time.Durati
 	}
 	return free
 }
+
+// StreamsCut counts the responses, and in TCP mode the connections, that a load
+// balancer or a link has broken off.
+func StreamsCut(h *History) (int, error) {
+	return count(h, []assumption{complete}, func(x *index) (n int, _ Problems) {
+		for _, b := range x.Balancers {
+			for _, e := range b.Events {
+				if e.Kind == "cut" {
+					n++
+				}
+			}
+		}
+		return n, nil
+	})
+}

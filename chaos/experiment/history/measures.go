@@ -130,6 +130,7 @@ var measures = []Measure{
 		})},
 	{"prompts", "", "how often persons were prompted", number(PromptsForOneRequest, func(_ *History, p Prompts) float64 { return float64(p.All) })},
 	{"stale_answers", "", "answers to requests for which the server did not wait", number(StaleAnswers, integer)},
+	{"streams_cut", "", "responses that a load balancer or a link broke off", number(StreamsCut, integer)},
 	{"reconnects", "", "times that a client opened a stream that it had before", number(Reconnects, integer)},
 	{"calls_answered", "", "tool calls that were answered", number(CallsAnswered, integer)},
 	{"calls_hanging", "", "tool calls that were open at the end, or given up", number(CallsHanging, integer)},
