@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/revenant-mcp/revenant/chaos/lb"
 )
 
 // Validate returns everything that is wrong with d, as a [Problems], or nil.
@@ -217,6 +219,9 @@ func (v *validator) topology() {
 	v.foreign(err, balancer, "lb: Config.", lbKeys)
 	if err != nil {
 		return
+	}
+	if t.Network == Namespaces && resolved.Engine != lb.Embedded {
+		v.faultIn(balancer+".engine", []string{"topology.network"}, "is %s, a program that would look for the servers outside of topology.network: namespaces; want embedded, or network: none", resolved.Engine)
 	}
 	for key, limit := range map[string]time.Duration{
 		"idle_timeout": resolved.IdleTimeout, "header_timeout": resolved.HeaderTimeout, "max_duration": resolved.MaxDuration,

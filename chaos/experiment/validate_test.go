@@ -39,6 +39,9 @@ func TestValidate(t *testing.T) {
 		"nginx cannot cut": {func(d *experiment.Definition) {
 			d.Topology.LoadBalancer.Engine, d.Method[0].Action = lb.NGINX, experiment.Action{Cut: &experiment.Cut{}}
 		}, `method[0].cut.how is "fin": engine nginx cuts nothing on request, want engine embedded or haproxy`},
+		"program in namespaces": {func(d *experiment.Definition) {
+			d.Topology.LoadBalancer.Engine, d.Topology.Network = lb.HAProxy, experiment.Namespaces
+		}, "topology.load_balancer.engine is haproxy, a program that would look for the servers outside of topology.network: namespaces; want embedded"},
 		"no stream": {func(d *experiment.Definition) { d.Clients.Naive.StandaloneStream = new(bool) }, "method[0].emit acts on the standalone stream, which no client has"},
 		"too often": {func(d *experiment.Definition) { d.Length, d.Method[0].Until = 360000e9, 350000e9 }, "method[0].every is 1s, which is 350000 times until"},
 		"a day":     {func(d *experiment.Definition) { d.Length = 90000e9 }, "length is 25h, so that all runs take 25h0m0s, want at most 24h0m0s; a greater time_scale would do"},

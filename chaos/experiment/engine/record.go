@@ -93,7 +93,28 @@ func (r *run) verdict() (journal.Status, journal.Verdict, string) {
 	case r.d.Teeth.None != "":
 		return journal.Completed, journal.Upheld, "Both arms were as the hypothesis says."
 	}
-	return journal.Completed, journal.Upheld, "The control arm failed as the hypothesis says, and the protected arm held."
+	return journal.Completed, journal.Upheld, "The control arm failed as the hypothesis says, and the protected arm held" + r.contrast() + "."
+}
+
+// contrast is the first number in which the arms differ, for the sentence that
+// says that they do.
+func (r *run) contrast() string {
+	for _, k := range r.after {
+		if k.cell.arm != experiment.Control {
+			continue
+		}
+		for _, other := range r.after {
+			if other.cell.arm == k.cell.arm || other.cell.kind != k.cell.kind || other.x.Subject != k.x.Subject || other.value == k.value {
+				continue
+			}
+			what := k.x.Subject.String()
+			if info, ok := k.x.Measure.Info(); ok && k.x.Session == 0 && k.x.Call == "" {
+				what = info.Words
+			}
+			return fmt.Sprintf(" (%s, %s: %v against %v)", k.cell.kind, what, k.value, other.value)
+		}
+	}
+	return ""
 }
 
 func more(all []string) string {

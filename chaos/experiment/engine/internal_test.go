@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/revenant-mcp/revenant/chaos/experiment"
+	"github.com/revenant-mcp/revenant/chaos/experiment/history"
+)
+
+// The second session ends at the servers' word, which go-sdk repeats with the id.
+const secret = `
+name: secret
+title: A session that ends
+description: Its id is told to its client alone.
+length: 800ms
+clients: {gosdk: {}, naive: {}, mcpgo: {}}
+topology: {servers: {retry: 100ms}, load_balancer: {}}
+teeth: {none: it is about the journal}
+method:
+  - {at: 100ms, reap: {}}
+  - {at: 200ms, cut: {}}
+  - {at: 400ms, call: {tool: echo, retries: 1}}
+hypothesis:
+  control: {detection_error: {regex: .}}
+  protected: {detection_error: {regex: .}}
+`
+
+func parse(t *testing.T, text string) *experiment.Definition {
+	t.Helper()
+	d, err := experiment.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A session's id is a credential: nothing that leaves the process has one in full.
+func TestNoSessionIDInAJournal(t *testing.T) {
+	r := newRun(parse(t, secret), Options{})
+	r.do(t.Context())
+	j := r.journal()
+	data, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range r.cells {
+		for _, of := range c.history.Clients {
+			for _, b := range of.Began {
+				n++
+				if strings.Contains(string(data), b.Session) {
+					t.Errorf("the journal has the session id of %s in full", c.name())
+				}
+			}
+		}
+	}
+	if n < 12 {
+		t.Errorf("%d sessions were begun, want 2 in each of 6 cells: %s", n, j.Reason)
+	}
+}
+
+// A checker that panics has shown nothing, and nothing else is lost by it.
+func TestAPanickingCheckerIsInconclusive(t *testing.T) {
+	r := newRun(parse(t, secret), Options{})
+	ok := experiment.Expectation{Subject: experiment.Subject{Measure: experiment.SessionsBegun}, Tolerance: experiment.Exactly(experiment.NumberValue(0))}
+	c := r.cells[0]
+	c.history = &history.History{End: time.Second}
+	r.after = c.checks([]experiment.Expectation{ok, ok})
+	// A cell without clients, whose history has none of its calls either.
+	c.users = []*user{{c: c, attempts: map[string][]int{"x": {1}}}}
+	broken := ok
+	broken.Subject = experiment.Subject{Measure: experiment.CallAttempts, Call: "x"}
+	r.after = append(r.after, c.checks([]experiment.Expectation{broken})...)
+	status, verdict, reason := r.verdict()
+	if verdict != "inconclusive" || status != "completed" || !strings.Contains(reason, "calls.x.attempts cannot be counted: the checker panicked") {
+		t.Errorf("verdict %s, %s: %s, want inconclusive for the panic", status, verdict, reason)
+	}
+	if !r.after[0].met() || !r.after[1].met() || r.after[2].met() {
+		t.Error("want the other checks met, and the broken one not")
+	}
+	if !strings.Contains(r.after[2].problem, "judge.go") {
+		t.Errorf("problem %q, want where it panicked", r.after[2].problem)
+	}
+}
+
+// A panic in a cell ends the run, and is in the journal.
+func TestAPanicInACell(t *testing.T) {
+	r := newRun(parse(t, secret), Options{})
+	err := r.each(t.Context(), func(c *cell, _ context.Context) error {
+		if c == r.cells[1] {
+			panic("on purpose")
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "protected gosdk: panicked: on purpose") {
+		t.Errorf("each() = %v, want the panic with its cell", err)
+	}
+}
+
+// What is done again and again lets others in between.
+func TestMoments(t *testing.T) {
+	d := parse(t, strings.NewReplacer(
+		"{at: 100ms, reap: {}}", "{at: 100ms, every: 100ms, until: 450ms, emit: {}}",
+		"  control: {detection_error: {regex: .}}\n", "", "detection_error: {regex: .}", "events_lost: 0").Replace(secret))
+	var got []string
+	for _, m := range moments(d) {
+		text := m.at.String() + " " + d.Method[m.step].Kind()
+		if m.last {
+			text += " last"
+		}
+		got = append(got, text)
+	}
+	want := []string{"100ms emit", "200ms emit", "200ms cut last", "300ms emit", "400ms emit last", "400ms call last"}
+	if !slices.Equal(got, want) {
+		t.Errorf("moments %q, want %q", got, want)
+	}
+}
