@@ -1,7 +1,10 @@
 package experiment_test
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/revenant-mcp/revenant/chaos/experiment"
@@ -36,6 +39,32 @@ func TestMeasures(t *testing.T) {
 	for _, m := range experiment.SessionMeasures() {
 		if !seen[m.Measure] {
 			t.Errorf("%s is of a session and not of an arm", m.Measure)
+		}
+	}
+}
+
+// The documentation lists every measure, in the words of the package.
+func TestMeasuresAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/experiments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[experiment.Measure]bool{}
+	for _, m := range experiment.SessionMeasures() {
+		of[m.Measure] = true
+	}
+	for _, m := range experiment.Measures() {
+		session := ""
+		if of[m.Measure] {
+			session = "yes"
+		}
+		if row := fmt.Sprintf("| `%s` | %s | %s |\n", m.Measure, session, m.Doc); !strings.Contains(string(doc), row) {
+			t.Errorf("docs/experiments.md lacks the row %q", row)
+		}
+	}
+	for _, m := range experiment.CallMeasures() {
+		if row := fmt.Sprintf("| `%s` | %s |\n", m.Measure, m.Doc); !strings.Contains(string(doc), row) {
+			t.Errorf("docs/experiments.md lacks the row %q", row)
 		}
 	}
 }

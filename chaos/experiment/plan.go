@@ -184,16 +184,18 @@ func claims(arm string, e Expectations) (all []Claim) {
 }
 
 // Words is the expectation in words: "events lost: 0".
-func (x Expectation) Words() string {
-	info, _ := x.Measure.Info()
-	words := info.Words
+func (x Expectation) Words() string { return x.Subject.Words() + ": " + x.Tolerance.Words() }
+
+// Words is the subject in words: "session 2: death detected at".
+func (s Subject) Words() string {
+	info, _ := s.Measure.Info()
 	switch {
-	case x.Session > 0:
-		words = fmt.Sprintf("session %d: %s", x.Session, words)
-	case x.Call != "":
-		words = fmt.Sprintf("call %s: %s", x.Call, words)
+	case s.Session > 0:
+		return fmt.Sprintf("session %d: %s", s.Session, info.Words)
+	case s.Call != "":
+		return fmt.Sprintf("call %s: %s", s.Call, info.Words)
 	}
-	return words + ": " + x.Tolerance.Words()
+	return info.Words
 }
 
 // hops is the path from the clients to the servers.

@@ -337,16 +337,34 @@ func TestGoneIsDead(t *testing.T) {
 
 // A client that has given up was not told that its session is dead.
 func TestGivenUp(t *testing.T) {
-	of := setup{client: client.Config{Kind: client.GoSDK}, server: mcpserver.Config{Retry: time.Second}}
-	of.server.Rules = []mcpserver.Rule{{On: mcpserver.OnResume, Status: 400}}
-	virtual(t, of, func(t *testing.T, b *bed) {
-		b.emit(b.connect(), 1)
-		b.balancer.Cut(lb.FIN)
-		b.until(5 * time.Second)
-		if r := b.of(client.SessionOver); len(r) != 1 || r[0].Dead || r[0].By != client.ByReconnect {
-			t.Errorf("reports: %+v, want one, not of a dead session, by reconnect", r)
-		}
-	})
+	cases := []struct {
+		name   string
+		server mcpserver.Config
+		give   func(b *bed, session string)
+		by     client.By
+	}{
+		{"at a reconnect", mcpserver.Config{Rules: []mcpserver.Rule{{On: mcpserver.OnResume, Status: 400}}}, func(b *bed, _ string) {
+			b.balancer.Cut(lb.FIN)
+			b.until(5 * time.Second)
+		}, client.ByReconnect},
+		{"at a call", mcpserver.Config{UnknownSession: mcpserver.UnknownBadRequest}, func(b *bed, session string) {
+			b.server.Reap(session)
+			b.call("echo", nil)
+		}, client.ByCall},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.server.Retry = time.Second
+			virtual(t, setup{client: client.Config{Kind: client.GoSDK}, server: c.server}, func(t *testing.T, b *bed) {
+				session := b.connect()
+				b.emit(session, 1)
+				c.give(b, session)
+				if r := b.of(client.SessionOver); len(r) != 1 || r[0].Dead || r[0].By != c.by {
+					t.Errorf("reports: %+v, want one, not of a dead session, by %s", r, c.by)
+				}
+			})
+		})
+	}
 }
 
 // An application that is told begins another session, once, and goes on with it.

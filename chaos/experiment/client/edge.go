@@ -14,9 +14,10 @@ type edge struct {
 
 	open gauge // of exchanges
 
-	mu    sync.Mutex
-	first map[string]sign // by session
-	lines map[string]line // by session
+	mu      sync.Mutex
+	first   map[string]sign // by session
+	refused map[string]bool // sessions of which a POST was refused for good
+	lines   map[string]line // by session
 }
 
 // line is what the exchanges of one session end with at the latest.
@@ -32,7 +33,7 @@ type sign struct {
 }
 
 func newEdge() *edge {
-	e := &edge{first: make(map[string]sign), lines: make(map[string]line)}
+	e := &edge{first: make(map[string]sign), refused: make(map[string]bool), lines: make(map[string]line)}
 	e.life, e.cut = context.WithCancelCause(context.Background())
 	return e
 }
@@ -74,6 +75,25 @@ func (e *edge) gone(session, method string) {
 	if _, known := e.first[session]; !known {
 		e.first[session] = sign{time.Now(), method == http.MethodGet}
 	}
+}
+
+// refuse notes a refusal of a POST that says nothing of the session, and with
+// which go-sdk ends it all the same.
+func (e *edge) refuse(session string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refused[session] = true
+}
+
+// endedBy is where a session was found to be over that its client has ended by
+// itself.
+func (e *edge) endedBy(session string) By {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s, ok := e.first[session]; ok && !s.get || !ok && e.refused[session] {
+		return ByCall
+	}
+	return ByReconnect
 }
 
 // sign is the first answer that has said that the session is gone.

@@ -89,18 +89,10 @@ func dialGoSDK(ctx context.Context, c *Client) (session, error) {
 		defer close(s.ended)
 		// A session that the application leaves itself ends without an error.
 		if err := began.Wait(); err != nil {
-			c.over(s, err, c.endedBy(began.ID()))
+			c.over(s, err, c.edge.endedBy(began.ID()))
 		}
 	}()
 	return s, nil
-}
-
-// endedBy is where a session was found to be over that has ended by itself.
-func (c *Client) endedBy(session string) By {
-	if s, ok := c.edge.sign(session); ok && !s.get {
-		return ByCall
-	}
-	return ByReconnect
 }
 
 func (s *goSDKSession) life() *life { return s.alive }

@@ -91,8 +91,11 @@ func (t *tap) note(rec Record, status int, err error) {
 		return
 	}
 	dead := (*middleware.SessionResumptionError)(nil)
-	if status == http.StatusNotFound || status == http.StatusGone || errors.As(err, &dead) {
+	switch {
+	case status == http.StatusNotFound, status == http.StatusGone, errors.As(err, &dead):
 		t.edge.gone(rec.SessionID, rec.HTTPMethod)
+	case rec.HTTPMethod == http.MethodPost && status/100 == 4 && status != http.StatusTooManyRequests:
+		t.edge.refuse(rec.SessionID)
 	}
 }
 
