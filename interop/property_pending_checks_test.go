@@ -174,6 +174,9 @@ func (w *world) checkOff(all []*observation) {
 func (w *world) inputsOf(a *ask, all []*observation) (inputs []*input) {
 	s := a.s
 	loose := slices.ContainsFunc(s.streams, func(st *stream) bool { return st.overlaps })
+	siblings := slices.ContainsFunc(s.asks, func(other *ask) bool {
+		return other != a && !other.ping() && other.st.theCall() != nil && other.st.theCall() == a.st.theCall()
+	})
 	watched := slices.ContainsFunc(a.answers, func(tr *trip) bool { return receptionOf(tr) == taken })
 	add := func(in input) {
 		if in.kind == progress && !watched {
@@ -182,7 +185,7 @@ func (w *world) inputsOf(a *ask, all []*observation) (inputs []*input) {
 		if in.kind == callOver && (in.call == nil || in.call != a.st.theCall()) {
 			return
 		}
-		in.loose = loose
+		in.loose, in.siblings = loose, siblings
 		for _, had := range inputs { // once is enough
 			if in.kind == progress && *had == in {
 				return

@@ -98,6 +98,7 @@ type input struct {
 	replayed certainty
 	moot     certainty
 	loose    bool // the middleware may not know which stream it is
+	siblings bool // its call has asked other things, too
 
 	sure bool // that it happens at all, or that it was noted
 
@@ -244,7 +245,11 @@ func (s standing) sight(in *input, replayed, moot bool, policy middleware.Pendin
 	if s.replays == 2 && late {
 		all = append(all, s.stale(in)...)
 	}
-	if s.replays < 2 || !early || in.loose {
+	if s.replays < 2 || !early || in.loose || in.siblings {
+		all = append(all, option{keptBack, s})
+	}
+	if in.siblings { // While the application has another question of the call, nothing is counted.
+		s.replays = 0
 		all = append(all, option{keptBack, s})
 	}
 	return all

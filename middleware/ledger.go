@@ -171,11 +171,34 @@ func (l *ledger) request(m message, at sighting) (ruling, error) {
 			p.turn = at.turn
 			p.replays++
 		}
-		if p.replays >= staleReplays && at.now.Sub(p.at) >= l.grace {
+		last, asks := l.callLocked(p.call)
+		if asks {
+			// The server is silent because it waits for somebody else's answer: the
+			// one to a later request of the same call.
+			p.replays = 0
+		}
+		if p.replays >= staleReplays && at.now.Sub(last) >= l.grace {
 			return l.staleOnLocked(at.call, p, "the server took the answer and asks again, with no progress since")
 		}
 	}
 	return suppress, nil
+}
+
+// callLocked returns when the server took the latest answer to a request of a
+// call, and whether the application still has one of them to answer.
+func (l *ledger) callLocked(call rpcID) (last time.Time, asks bool) {
+	for _, p := range l.order {
+		if p.call.key != call.key {
+			continue
+		}
+		switch {
+		case p.state == delivered:
+			asks = true
+		case p.state == answered && p.at.After(last):
+			last = p.at
+		}
+	}
+	return last, asks
 }
 
 // response notes that the server has answered a call of the client's.

@@ -558,3 +558,32 @@ func TestLedgerRecalls(t *testing.T) {
 		}
 	}
 }
+
+// A server that waits for the answer to another request of the same call is
+// silent for a reason.
+func TestLedgerWaitsForALaterQuestionOfTheCall(t *testing.T) {
+	other := readID([]byte(`13`))
+	for name, tc := range map[string]struct {
+		other func(*book)
+		want  string
+	}{
+		"it is with the application": {func(*book) {}, "keep"},
+		"its answer was lost":        {func(b *book) { b.reply(other, unanswered, b.now) }, "FAIL!"},
+		"it was withdrawn":           {func(b *book) { b.cancelled(other) }, "FAIL!"},
+		"it was answered long ago":   {func(b *book) { b.reply(other, accepted, b.now.Add(-testGrace)) }, "FAIL!"},
+		"it was answered just now":   {func(b *book) { b.reply(other, accepted, b.now.Add(-testGrace+1)) }, "keep"},
+	} {
+		b := newBook(PendingReconcile, true)
+		b.sees(live)
+		b.reply(request12, accepted, b.now)
+		b.request(b.elicit(other), sighting{call: b.call, st: b.st, now: b.now})
+		b.now = b.now.Add(10 * testGrace)
+		b.sees()
+		b.sees()
+		tc.other(b)
+		b.sees()
+		if got := ruled(b.sees()); got != tc.want {
+			t.Errorf("%s: the replay = %s, want %s", name, got, tc.want)
+		}
+	}
+}

@@ -148,6 +148,15 @@ func (a *asker) answers(want int) error {
 	return middleware.ErrorFrom(resp)
 }
 
+// answersTo sends the answer to another request, which the server takes.
+func (a *asker) answersTo(id string) {
+	a.t.Helper()
+	resp := a.posts(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+	if read(a.t, resp); resp.StatusCode != http.StatusAccepted {
+		a.t.Errorf("the answer to %s is answered %d, want 202", id, resp.StatusCode)
+	}
+}
+
 // loses sends the answer to request 12, which gets no answer of its own.
 func (a *asker) loses() {
 	a.t.Helper()

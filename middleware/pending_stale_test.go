@@ -101,6 +101,11 @@ func TestARequestOfACallThatMakesProgressIsNeverStale(t *testing.T) {
 				if n := a.transport.Stats().Stale; n != 0 {
 					t.Errorf("%s: Stale = %d, want 0", name, n)
 				}
+				for i := range 10 {
+					if says == "" {
+						a.answersTo(strings.Repeat("9", i+2))
+					}
+				}
 				time.Sleep(time.Hour)
 				a.replays(elicitation)
 				a.replays(elicitation)
@@ -138,6 +143,7 @@ func TestARepetitionIsNoProgress(t *testing.T) {
 		inBubble(t, onCall, middleware.Config{}, func(t *testing.T, a *asker) {
 			a.brings(elicitation, request("13", "roots/list"))
 			a.answers(202)
+			a.answersTo("13")
 			time.Sleep(time.Hour)
 			for range 2 {
 				a.get = sseAnswer(says(a) + a.event(elicitation))
@@ -148,6 +154,33 @@ func TestARepetitionIsNoProgress(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that waits for the answer to a later question of the same call is
+// silent for a reason, however long the person takes.
+func TestAServerThatWaitsForAnotherAnswerIsNotStale(t *testing.T) {
+	inBubble(t, onCall, middleware.Config{}, func(t *testing.T, a *asker) {
+		a.brings(elicitation)
+		a.answers(202)
+		second := request("13", "elicitation/create")
+		a.replays(elicitation, second)
+		for range 5 {
+			time.Sleep(time.Hour)
+			if _, got := a.replays(elicitation, second); strings.Contains(got, "jsonrpc") {
+				t.Errorf("the replay = %q while the person thinks, want no message", got)
+			}
+		}
+		a.answersTo("13")
+		time.Sleep(middleware.DefaultStaleGrace - time.Second)
+		a.replays(elicitation)
+		a.replays(elicitation)
+		if n := a.transport.Stats().Stale; n != 0 {
+			t.Errorf("Stale = %d within the grace of the latest answer, want 0", n)
+		}
+		time.Sleep(time.Second)
+		_, got := a.replays(elicitation)
+		failsOnce(t, got, stale7)
+	})
 }
 
 // A server that replays from before the cursor repeats old news.
@@ -295,6 +328,7 @@ func TestAStaleRequestOnAnotherStreamFailsItsOwnCall(t *testing.T) {
 		if got := read(a.t, a.resume(a.t, "s-1")); !strings.HasPrefix(got, "id: s-1\n") {
 			a.t.Errorf("the come-back: %q, want the cursor alone", got)
 		}
+		synctest.Wait() // The GET that was given up has read its handler.
 		return "id: s-2\ndata: \n\n" + news + answer8
 	}
 	for name, brings := range others {

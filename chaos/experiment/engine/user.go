@@ -62,6 +62,8 @@ const (
 	welcomeLimit = 30 * time.Second
 	// welcomeRetry is the time between two looks for a stream that opens.
 	welcomeRetry = 2 * time.Millisecond
+	// welcomeAgain is after how long another first event is sent.
+	welcomeAgain = 2 * time.Second
 	// idleLimit bounds how long a client that is to begin a session waits for what
 	// it is about.
 	idleLimit = 2 * time.Second
@@ -102,14 +104,22 @@ func (u *user) welcome(ctx context.Context) error {
 	session := u.client.SessionID()
 	for {
 		stamp, err := u.c.top.cluster.Emit(session, "welcome")
-		if err == nil {
-			_, err := u.log.Until(ctx, func(all []client.Record) bool { return applied(all, stamp) })
-			return err
-		}
-		if !errors.Is(err, mcpserver.ErrNoStream) {
+		pause := welcomeRetry
+		switch {
+		case err == nil:
+			waiting, stop := context.WithTimeout(ctx, welcomeAgain)
+			_, err = u.log.Until(waiting, func(all []client.Record) bool { return applied(all, stamp) })
+			stop()
+			if err == nil {
+				return nil
+			}
+			// The stream was cut before the event came, and a client without a cursor
+			// cannot ask for it.
+			pause = 0
+		case !errors.Is(err, mcpserver.ErrNoStream):
 			return fmt.Errorf("the first event: %w", err)
 		}
-		if err := sleepUntil(ctx, time.Now().Add(welcomeRetry)); err != nil {
+		if err := sleepUntil(ctx, time.Now().Add(pause)); err != nil {
 			return err
 		}
 	}
