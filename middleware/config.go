@@ -101,9 +101,11 @@ type Config struct {
 	Pending Pending
 
 	// StaleGrace is how long after the server has taken the answer to a
-	// request that request must still be replayed, at least twice and with
-	// nothing else on its stream, before the server is held to have stopped
-	// waiting. 0: [DefaultStaleGrace]. At most 24 hours.
+	// request, or to a later one of the same call, that request must still be
+	// replayed, at least twice and with nothing else on its stream, before the
+	// server is held to have stopped waiting. While the application has another
+	// request of the call to answer, it is not. 0: [DefaultStaleGrace]. At most
+	// 24 hours.
 	StaleGrace time.Duration
 
 	// LivenessAssertion reports whether a replayed request says by itself that

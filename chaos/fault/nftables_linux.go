@@ -225,7 +225,12 @@ func (n *Network) forget(after time.Duration) (undos []func() error, err error) 
 		return undos, err
 	}
 	for _, flow := range flows {
-		flow.TimeOut = min(flow.TimeOut, seconds)
+		// One that had a packet since the limit was set has it, with less than whole
+		// seconds left: to round that down would forget a busy connection at once.
+		if flow.TimeOut <= seconds {
+			continue
+		}
+		flow.TimeOut = seconds
 		err := n.netlink.ConntrackUpdate(netlink.ConntrackTable, unix.AF_INET, flow)
 		if err != nil && !errors.Is(err, unix.ENOENT) { // it may be over by now
 			return undos, fmt.Errorf("idle limit of %v: %w", flow, err)
