@@ -138,7 +138,9 @@ func checkOracleSawWire(x *index, f *findings) {
 
 // checkWireSawOracle looks for the exchange of every arrival of a client's
 // session. More arrivals than exchanges are no fault: net/http sends a GET again
-// whose connection was closed.
+// whose connection was closed. Nor is an arrival after the exchange's end, if the
+// client gave it up before it had an answer: it was on its way then, and its body
+// may not have come.
 func checkWireSawOracle(x *index, f *findings) {
 	type span struct{ from, to time.Duration }
 	sent := map[wireKey][]span{}
@@ -146,7 +148,15 @@ func checkWireSawOracle(x *index, f *findings) {
 		for n := range c.Exchanges {
 			if e := &c.Exchanges[n]; e.wire() {
 				k := wireKey{e.Method, e.RPC, e.Session, e.Cursor}
-				sent[k] = append(sent[k], span{e.At - skew, e.until(x.End) + skew})
+				to := x.End
+				if e.Headed != nil {
+					to = e.until(x.End)
+				}
+				sent[k] = append(sent[k], span{e.At - skew, to + skew})
+				if e.Headed == nil && e.RPC != "" {
+					k.rpc = "" // Its body may never have come.
+					sent[k] = append(sent[k], span{e.At - skew, to + skew})
+				}
 			}
 		}
 	}

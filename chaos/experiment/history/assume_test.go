@@ -210,6 +210,43 @@ func TestAnswersOfALoadBalancer(t *testing.T) {
 	}
 }
 
+// A request that its client has given up may still be on its way, to a load
+// balancer or a server that is busy. One that was answered has arrived.
+func TestArrivalAfterAClientGaveUp(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		s, _ := busy()
+		x := s.post("A", "tools/call", 20, 404) + 1
+		s.h.Oracle.Requests[len(s.h.Oracle.Requests)-1].At = sec(22)
+		if !answered {
+			s.c.Exchanges[x].Headed, s.c.Exchanges[x].Status = nil, 0
+		}
+		err := counters["RequestsToDeadSessions"](s.h)
+		if answered {
+			checkProblem(t, err, "the wire logs saw every request of the oracle's: a POST tools/call with session … of one came at 22s")
+		} else if err != nil {
+			t.Errorf("after one that was given up: %v, want a number", err)
+		}
+	}
+}
+
+// Of a request that its client has given up, no more than the header may have come.
+func TestArrivalWithoutABody(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		s, _ := busy()
+		x := s.post("A", "ping", 20, 404) + 1
+		s.h.Oracle.Requests[len(s.h.Oracle.Requests)-1].RPC = ""
+		if !answered {
+			s.c.Exchanges[x].Headed, s.c.Exchanges[x].Status = nil, 0
+		}
+		err := counters["RequestsToDeadSessions"](s.h)
+		if answered {
+			checkProblem(t, err, "the wire logs saw every request of the oracle's: a POST  with session … of one came at 20s")
+		} else if err != nil {
+			t.Errorf("of one that was given up: %v, want a number", err)
+		}
+	}
+}
+
 // Of many violations only some are told.
 func TestProblemsAreFew(t *testing.T) {
 	s, stream := a()
