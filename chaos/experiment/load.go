@@ -47,28 +47,24 @@ func Load(file string) (*Definition, error) {
 // problems call the file. The error is a [Problems], with everything that is wrong
 // at once.
 func Parse(name string, data []byte) (*Definition, error) {
+	return ParseWith(name, data, func(*Definition) {})
+}
+
+// open returns a decoder of a text and the value that the text is.
+func open(name string, data []byte) (*decoder, ast.Node, error) {
 	whole := func(format string, args ...any) error {
 		return Problems{{File: name, Message: fmt.Sprintf(format, args...)}}
 	}
 	if len(data) > MaxFileSize {
-		return nil, whole("is larger than %d KiB, which no definition is", MaxFileSize>>10)
+		return nil, nil, whole("is larger than %d KiB, which no definition is", MaxFileSize>>10)
 	}
 	if !utf8.Valid(data) {
-		return nil, whole("is not UTF-8 text")
+		return nil, nil, whole("is not UTF-8 text")
 	}
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	d := &decoder{file: name, lines: strings.Split(text, "\n"), anchors: map[string]ast.Node{}, expanding: map[string]bool{}, places: map[string]spot{}}
 	body, err := d.parse(text)
-	if err != nil {
-		return nil, err
-	}
-	def := new(Definition)
-	d.decodeDocument(body, def)
-	d.problems = append(d.problems, d.placed(def.validate(d.unclear))...)
-	if err := d.problems.err(); err != nil {
-		return nil, err
-	}
-	return def, nil
+	return d, body, err
 }
 
 // parse returns the one document in text. It looks at the tokens first: the

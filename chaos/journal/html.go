@@ -47,6 +47,7 @@ type page struct {
 	Up, Data           string
 	Seal               seal
 	Reason             string
+	Means              string // what the verdict says, "" if the reason says as much
 	Incomplete         string
 	Facts              []fact
 	Clients            []client
@@ -88,7 +89,7 @@ func (j *Journal) page(up, data string) *page {
 	p := &page{
 		Title: line(j.title()), Description: clean(j.Description),
 		Up: up, Data: data,
-		Seal: sealOf(j.Verdict), Reason: line(j.Reason),
+		Seal: sealOf(j.Verdict), Reason: line(j.Reason), Means: meaning(j),
 		Facts: j.facts(),
 		Again: strings.TrimSpace(clean(j.Again)), Definition: j.definition(),
 		Steps: steps(j.Run), Rollbacks: steps(j.Rollback),

@@ -108,3 +108,12 @@ func sealOf(v Verdict) seal {
 	}
 	return seal{"Aborted", "■", "aborted", "The run was stopped before there was anything to judge."}
 }
+
+// meaning is what a verdict says, where the run's own reason does not say it in
+// numbers.
+func meaning(j *Journal) string {
+	if j.Reason != "" && (j.Verdict == Upheld || j.Verdict == Deviated) {
+		return ""
+	}
+	return sealOf(j.Verdict).Means
+}

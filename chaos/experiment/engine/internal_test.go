@@ -120,3 +120,39 @@ func TestMoments(t *testing.T) {
 		t.Errorf("moments %q, want %q", got, want)
 	}
 }
+
+// What cannot be counted in the protected arm takes nothing from what was clearly
+// missed there; in the control arm it leaves nothing shown.
+func TestUncountable(t *testing.T) {
+	d := parse(t, secret)
+	for name, c := range map[string]struct {
+		blurred, missed string // arms
+		want            string
+	}{
+		"protected alone":          {"protected", "", "inconclusive"},
+		"protected, and a miss":    {"protected", "protected", "deviated"},
+		"control, and a miss":      {"control", "protected", "inconclusive"},
+		"protected, control miss":  {"protected", "control", "inconclusive"},
+		"nothing blurred, a miss":  {"", "protected", "deviated"},
+		"nothing blurred or wrong": {"", "", "upheld"},
+	} {
+		r := newRun(d, Options{})
+		for _, cell := range r.cells[:2] {
+			k := check{cell: cell, x: experiment.Expectation{Subject: experiment.Subject{Measure: experiment.EventsLost}, Tolerance: experiment.Exactly(experiment.NumberValue(0))}}
+			k.value = experiment.NumberValue(0)
+			r.after = append(r.after, k)
+			if cell.arm == c.blurred {
+				k.problem = "it is not known"
+				r.after = append(r.after, k)
+				k.problem = ""
+			}
+			if cell.arm == c.missed {
+				k.value = experiment.NumberValue(1)
+				r.after = append(r.after, k)
+			}
+		}
+		if _, verdict, reason := r.verdict(); string(verdict) != c.want {
+			t.Errorf("%s: %s (%s), want %s", name, verdict, reason, c.want)
+		}
+	}
+}

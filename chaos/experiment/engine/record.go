@@ -65,10 +65,14 @@ func (r *run) verdict() (journal.Status, journal.Verdict, string) {
 	default:
 		return journal.Failed, journal.Inconclusive, r.stopped.Error()
 	}
-	var control, protected, unclear []string
+	// What cannot be counted in the control arm leaves nothing shown; in the
+	// protected arm it takes nothing from what was clearly missed there.
+	var control, protected, blurred, unclear []string
 	for _, k := range r.after {
 		switch {
 		case k.met():
+		case k.problem != "" && k.cell.arm == experiment.Control:
+			blurred = append(blurred, k.words())
 		case k.problem != "":
 			unclear = append(unclear, k.words())
 		case k.cell.arm == experiment.Control:
@@ -78,14 +82,16 @@ func (r *run) verdict() (journal.Status, journal.Verdict, string) {
 		}
 	}
 	switch {
-	case len(unclear) > 0:
-		return journal.Completed, journal.Inconclusive, "Not all could be counted. " + unclear[0] + more(unclear)
+	case len(blurred) > 0:
+		return journal.Completed, journal.Inconclusive, "Not all could be counted. " + blurred[0] + more(blurred)
 	case len(control) > 0 && r.d.Teeth.None != "":
 		return journal.Completed, journal.Inconclusive, "The control arm was not as the hypothesis says. " + control[0] + more(control)
 	case len(control) > 0:
 		return journal.Completed, journal.Inconclusive, "The control arm did not fail as the hypothesis says, so that nothing is shown. " + control[0] + more(control)
 	case len(protected) > 0:
 		return journal.Completed, journal.Deviated, "The protected arm did not hold. " + protected[0] + more(protected)
+	case len(unclear) > 0:
+		return journal.Completed, journal.Inconclusive, "Not all could be counted. " + unclear[0] + more(unclear)
 	case !r.has(experiment.Control):
 		return journal.Completed, journal.Inconclusive, "The protected arm held. The control arm was left out, so that nothing is shown."
 	case !r.has(experiment.Protected):

@@ -151,7 +151,7 @@ func (p painter) standalone(prefix string, i int) journal.Lane {
 		}
 	}
 	p.asked(&l, i, names)
-	p.held(&l, &p.Clients[i])
+	p.held(&l, &p.Clients[i], func(stream string) bool { return stream == "" || names[stream] })
 	return l
 }
 
@@ -176,18 +176,26 @@ func (p painter) asked(l *journal.Lane, i int, standalone map[string]bool) {
 	}
 }
 
-// held shows for how long the middleware held events.
-func (p painter) held(l *journal.Lane, c *Client) {
-	since, holding := time.Duration(0), false
+// held shows for how long the middleware held events of the lane's streams, by the
+// cursor of the reconnect. "" is a stream that no event of the log names.
+func (p painter) held(l *journal.Lane, c *Client, ofLane func(stream string) bool) {
+	since := map[string]time.Duration{} // by cursor
 	for _, d := range c.Guard {
+		stream := ""
+		if at, ok := p.byID[d.Cursor]; ok {
+			stream = p.Oracle.Events[at].Stream
+		}
+		if !ofLane(stream) {
+			continue
+		}
 		switch d.Kind {
 		case "held":
-			since, holding = d.At, true
+			since[d.Cursor] = d.At
 		case "released", "quarantined":
-			if holding {
-				l.Spans = append(l.Spans, p.span(since, d.At, journal.StateHeld, ""))
+			if from, ok := since[d.Cursor]; ok {
+				l.Spans = append(l.Spans, p.span(from, d.At, journal.StateHeld, ""))
 			}
-			holding = false
+			delete(since, d.Cursor)
 		}
 	}
 }
@@ -219,6 +227,7 @@ func (p painter) callStreams(prefix string, i int) journal.Lane {
 	for _, stream := range order {
 		p.streamSpans(&l, byStream[stream])
 	}
+	p.held(&l, &p.Clients[i], func(stream string) bool { return byStream[stream] != nil })
 	return l
 }
 

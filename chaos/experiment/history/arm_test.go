@@ -164,3 +164,25 @@ func TestLanesHaveNoSession(t *testing.T) {
 		}
 	}
 }
+
+// What is held is shown on the stream that the reconnect was for.
+func TestHeldIsShownOnItsStream(t *testing.T) {
+	s, stream := a()
+	e := s.store("A", "main", 2)
+	s.brings(stream, e, 2)
+	call := s.post("A", "tools/call", 3, 200)
+	f := s.store("A", "call", 3)
+	s.brings(call, f, 3)
+	s.close(call, 4)
+	s.close(s.get("A", f.ID, 5), 8)
+	s.c.Guard = []history.Decision{
+		{At: sec(5), Kind: "held", Session: "A", Cursor: f.ID}, {At: sec(6), Kind: "held", Session: "A", Cursor: e.ID},
+		{At: sec(7), Kind: "released", Session: "A", Cursor: f.ID}, {At: sec(8), Kind: "quarantined", Session: "A", Cursor: e.ID},
+	}
+	lanes := lanesOf(s.h)
+	for lane, want := range map[string]string{"standalone stream": "held 6s-8s", "streams of calls": "held 5s-7s"} {
+		if got := lanes[lane]; !strings.Contains(got, want) || strings.Count(got, "held") != 1 {
+			t.Errorf("lane %q is %s, want %s in it, and nothing else held", lane, got, want)
+		}
+	}
+}
