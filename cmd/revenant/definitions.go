@@ -17,15 +17,22 @@ import (
 type definition struct {
 	// file is where it stands, or what it is called in the library.
 	file string
+	// arg is an argument that names it and nothing else.
+	arg string
 	// of is the experiment, nil if it is not valid.
 	of *experiment.Definition
 	// problems is what is wrong with it.
 	problems experiment.Problems
 }
 
+// wholeLibrary is an argument for all experiments of the library, if no file and
+// no folder has that name.
+const wholeLibrary = "all"
+
 // namingDefinitions is for the help of the commands that take some.
-const namingDefinitions = `An argument is a file, a folder, of which every *.yaml and *.yml is taken, or
-the name of an experiment of the library: see "revenant list".`
+const namingDefinitions = `An argument is a file, a folder, of which every *.yaml and *.yml is taken, the
+name of an experiment of the library (see "revenant list"), or the word all, for
+the whole library.`
 
 // findDefinitions reads what the arguments name. Its error is about an argument
 // that names nothing, not about what is wrong in a file.
@@ -52,13 +59,37 @@ func findDefinition(arg string) ([]definition, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%q: %w", arg, reason(err))
 	}
-	file, data, err := experiments.Get(arg)
+	if arg == wholeLibrary {
+		return findLibrary()
+	}
+	d, err := fromLibrary(arg)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no file and no folder here, and no experiment of the library: that has %s",
 			arg, strings.Join(experiments.List(), ", "))
 	}
+	return []definition{d}, nil
+}
+
+// findLibrary reads all experiments of the library.
+func findLibrary() ([]definition, error) {
+	var all []definition
+	for _, name := range experiments.List() {
+		d, err := fromLibrary(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+func fromLibrary(name string) (definition, error) {
+	file, data, err := experiments.Get(name)
+	if err != nil {
+		return definition{}, err
+	}
 	of, err := experiment.Parse(file, data)
-	return []definition{judge(file, of, err)}, nil
+	return judge(file, name, of, err), nil
 }
 
 // readFolder reads all definitions in a folder, not those in folders below it.
@@ -89,11 +120,11 @@ func readDefinition(file string) (definition, error) {
 	if problems := (experiment.Problems)(nil); err != nil && !errors.As(err, &problems) {
 		return definition{}, fmt.Errorf("%q: %w", file, reason(err))
 	}
-	return judge(file, of, err), nil
+	return judge(file, file, of, err), nil
 }
 
-func judge(file string, of *experiment.Definition, err error) definition {
-	d := definition{file: file, of: of}
+func judge(file, arg string, of *experiment.Definition, err error) definition {
+	d := definition{file: file, arg: arg, of: of}
 	errors.As(err, &d.problems)
 	return d
 }

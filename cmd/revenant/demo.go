@@ -1,72 +1,51 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"runtime/debug"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/revenant-mcp/revenant/cmd/revenant/internal/demo"
+	"github.com/revenant-mcp/revenant/chaos/experiment"
+	"github.com/revenant-mcp/revenant/chaos/journal"
 )
 
 const demoLong = `Watch a client believe in what is dead, and the same client find out.
 
-The demo replays two records from the field on real sockets. Two applications
-use the same unmodified go-sdk client, at the same time and in the same way.
-Each has a server and a load balancer of its own. The only difference: in the
-"protected" arm the middleware stands between the client and the network, in the
-"control" arm it does not.
+The demo runs the two experiments of the library that replay records from the
+field. Each has two applications with the same unmodified go-sdk client, at the
+same time and through the same trouble, each with a server and a load balancer of
+its own. The only difference: in the "protected" arm the middleware stands between
+the client and the network, in the "control" arm it does not.
 
-The record "session", of a session that is dead while its log lives:
+  session      a session that is dead while its event log lives: what is replayed
+               of it is acted on, and a tool call takes the blame
+  elicitation  a question that is dead while its session lives: a person is asked
+               again and again, and the call never ends
 
-  Part 1  is the record. A load balancer cuts an idle stream, the client
-          reconnects, the server replays what it missed, all is well. 25 minutes
-          later the session expires without a word, and a tool call takes the
-          blame. Nothing passes on the wire between the two, so both arms
-          find out there; what they are told differs.
-  Part 2  is the case that the record leads to. The session is lost while the
-          client is away, and the event log is not. The reconnect is answered
-          200 with a replay of ten events of a dead session.
+Of each it shows what happened in both arms, moment by moment, with a "!" before
+what the middleware is there to prevent; then the numbers side by side, which an
+oracle inside the servers vouches for; and at the end where the pages are, with
+the same as a picture. "revenant explain session" says what is done when, and
+"revenant run session" is the same experiment without the story.
 
-The record "elicitation", of a request that is dead while its session lives: a
-tool asks a person to confirm, the load balancer cuts the stream before they
-do, the server gives the request up, and each reconnect replays it. The control
-arm prompts the person each time, and its call never ends. The protected arm
-prompts once; the call fails once, and the application makes it anew.
+` + verdictStatuses
 
-A minute of the records takes 600 ms, the whole half a minute. Everything runs
-in this process and on loopback, and nothing is left behind.
+const demoExample = `  revenant demo                        # both, half a minute
+  revenant demo --record elicitation   # 5 seconds
+  revenant demo --scale 20             # five times slower
+  revenant demo --report out           # the pages, where you want them`
 
-A table after each record has both arms side by side, with the numbers of an
-oracle inside the servers that knows which session lived when, and for which
-answer somebody waited.
-
-Exit status:
-  0    the control arm shows the failure and the protected arm does not
-  1    one of the two is otherwise, in any record, or the run did not go as
-       planned: the last line says which
-  2    the command line is wrong, or an address cannot be used
-  130  interrupted; everything is closed`
-
-const demoExample = `  revenant demo                       # both records, half a minute
-  revenant demo --record elicitation  # 5 seconds
-  revenant demo --scale 20            # 2.5 minutes, to read along
-  revenant demo --scale 300           # 10 seconds, if the machine is idle
-  revenant demo --json | jq '.arms, .elicitation.arms'   # the numbers
-  revenant demo --listen-control 127.0.0.1:8081   # to look on with tcpdump`
+// demoRecords are the experiments that the demo shows.
+var demoRecords = []string{"session", "elicitation"}
 
 func newDemo(getenv func(string) string) *cobra.Command {
-	cfg := demo.Config{Scale: demo.DefaultScale}
-	var asJSON bool
+	f := new(runFlags)
+	var records []string
 	cmd := &cobra.Command{
 		Use:     "demo",
 		Short:   "Watch a dead session come back looking alive, and be stopped",
@@ -74,129 +53,148 @@ func newDemo(getenv func(string) string) *cobra.Command {
 		Example: demoExample,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON {
-				return demoJSON(cmd.Context(), cfg, cmd.OutOrStdout())
+			if len(records) == 0 {
+				records = demoRecords
 			}
-			return demoText(cmd.Context(), cfg, cmd.OutOrStdout(), getenv)
+			made := ""
+			if f.output.report == "" {
+				var err error
+				if made, err = os.MkdirTemp("", "revenant-demo-"); err != nil {
+					return &failure{exitFailed, fmt.Errorf("a folder for the pages: %w", err)}
+				}
+				f.output.report = made
+			}
+			trials, err := f.prepare(records, cmd.ErrOrStderr())
+			if err != nil {
+				return errors.Join(err, os.RemoveAll(made))
+			}
+			stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+			capable := getenv("TERM") != "dumb"
+			show := &demo{
+				r: &runner{flags: f, trials: trials, stdout: stdout, stderr: stderr, line: isTerminal(stderr) && capable},
+				p: &printer{out: stdout, color: isTerminal(stdout) && capable && getenv("NO_COLOR") == ""},
+			}
+			return show.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Var((*scale)(&cfg.Scale), demo.SettingScale,
-		fmt.Sprintf("how many times faster than the record, from %d to %d", demo.MinScale, demo.MaxScale))
-	flags.Var((*recordFlag)(&cfg.Records), demo.SettingRecord, "what to replay: session, elicitation or all")
-	flags.BoolVar(&asJSON, "json", false, "print one JSON document at the end, and nothing else")
-	flags.StringVar(&cfg.ListenControl, demo.SettingListenControl, demo.DefaultListen,
-		"`address` on loopback of the control arm's load balancer")
-	flags.StringVar(&cfg.ListenProtected, demo.SettingListenProtected, demo.DefaultListen,
-		"`address` on loopback of the protected arm's load balancer")
+	flags.Var(oneOf(&records, "name", demoRecords), "record", "show only this one: session or elicitation")
+	flags.Var(factor(&f.scale, minFactor, maxFactor), "scale", "how many times faster than the record, from 1 to\n1000 (default the definition's)")
+	flags.StringVar(&f.output.report, "report", "", "write the pages into this `folder` (default a new one\nin the system's folder for such)")
 	return cmd
 }
 
-// scale is the value of a flag that is checked when it is read.
-type scale float64
+// demo shows experiments to somebody who has not seen any.
+type demo struct {
+	r *runner
+	p *printer
+}
 
-func (s *scale) Set(text string) error {
-	f, err := demo.ParseScale(text)
-	if err == nil {
-		*s = scale(f)
+func (d *demo) run(ctx context.Context) error {
+	var all outcomes
+	for i := range d.r.trials {
+		t := &d.r.trials[i]
+		o := &outcome{name: t.of.Name, arg: t.arg, repeat: 1}
+		all = append(all, o)
+		if ctx.Err() != nil {
+			continue
+		}
+		d.introduce(t.of)
+		j, err := d.r.once(ctx, t, 1)
+		if err != nil {
+			return &failure{exitFailed, err}
+		}
+		o.runs = append(o.runs, ran{Journal: j})
+		d.tell(t.of, j)
+	}
+	unwritten := d.r.flags.output.write(all)
+	if ctx.Err() == nil {
+		d.p.print(demoEnd)
+	}
+	if unwritten == nil {
+		d.p.print(wrapped("Pictures:  ", "           ", d.r.flags.output.index()))
+	}
+	if err := errors.Join(unwritten, d.p.err); err != nil {
+		return &failure{exitFailed, err}
+	}
+	err := all.err()
+	if f := (*failure)(nil); ctx.Err() != nil && errors.As(err, &f) {
+		f.err = fmt.Errorf("interrupted, and everything is undone; %w", f.err)
 	}
 	return err
 }
 
-func (s *scale) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
-func (s *scale) Type() string   { return "number" }
+const demoEnd = `Three lines do it in a client of yours, with the module
+github.com/revenant-mcp/revenant/middleware:
 
-// recordFlag is the records that the value of a flag names.
-type recordFlag []*demo.Record
+    t, err := middleware.New(middleware.Config{})
+    client := &http.Client{Transport: t}
+    &mcp.StreamableClientTransport{HTTPClient: client, Endpoint: url}
 
-func (r *recordFlag) Set(text string) (err error) {
-	*r, err = demo.ParseRecords(text)
-	return err
+`
+
+// introduce says what is about to be seen, and how long it takes.
+func (d *demo) introduce(def *experiment.Definition) {
+	d.p.print(def.Title + "\n" + strings.Repeat("=", len([]rune(def.Title))) + "\n\n")
+	for _, paragraph := range strings.Split(strings.TrimSpace(def.Description), "\n\n") {
+		d.p.print(wrapped("", "", paragraph) + "\n")
+	}
+	d.p.print(wrapped("", "", fmt.Sprintf("It runs %v times faster than the record, for %s.", def.Scale(), took(def.Takes()))) + "\n")
 }
 
-func (r *recordFlag) String() string {
-	if len(*r) == 1 {
-		return (*r)[0].Name()
+// tell says what has happened.
+func (d *demo) tell(def *experiment.Definition, j *journal.Journal) {
+	var story strings.Builder
+	if err := j.WriteStory(&story); err != nil {
+		d.p.err = err
 	}
-	return demo.AllRecords
+	d.p.print(story.String() + "\n")
+	d.numbers(def, j)
+	d.p.line(string(j.Verdict), j.Name, j.Reason)
+	d.p.print("\n\n")
 }
 
-func (r *recordFlag) Type() string { return "name" }
+// demoColumn is how wide a column of numbers is.
+const demoColumn = 14
 
-func demoText(ctx context.Context, cfg demo.Config, out io.Writer, getenv func(string) string) error {
-	terminal := isTerminal(out) && getenv("TERM") != "dumb"
-	screen := demo.NewScreen(out, terminal, getenv("NO_COLOR") == "")
-	info, _ := debug.ReadBuildInfo()
-	client := module(info, "go-sdk", "github.com/modelcontextprotocol/go-sdk")
-	var d *demo.Demo
-	cfg.Begin = func(r *demo.Record) { screen.Begin(r, client, cfg.Scale, d.Minute()) }
-	cfg.Line, cfg.Doing, cfg.End = screen.Line, screen.Doing, screen.End
-	d, err := demo.New(cfg)
-	if err != nil {
-		return err
+// numbers has what was measured of both arms side by side, for each kind of client.
+func (d *demo) numbers(def *experiment.Definition, j *journal.Journal) {
+	for _, kind := range def.Clients.Kinds() {
+		d.p.print(fmt.Sprintf("%-50s%-*s%s\n", "Side by side, "+string(kind), demoColumn, experiment.Control, experiment.Protected))
+		for _, s := range subjects(def, kind) {
+			row := fmt.Sprintf("%-50s%-*s%s", cut(s.Words(), 49),
+				demoColumn, cut(measured(j, experiment.Control, kind, s), demoColumn-1), cut(measured(j, experiment.Protected, kind, s), 80-50-demoColumn))
+			d.p.print(strings.TrimRight(row, " ") + "\n")
+		}
+		d.p.print("\n")
 	}
-	r, err := d.Run(ctx)
-	if err != nil {
-		screen.Abort()
-		return unfinished(ctx, err)
-	}
-	screen.Finish(r)
-	if err := screen.Err(); err != nil {
-		return &failure{exitFailed, err}
-	}
-	return judged(r)
 }
 
-func demoJSON(ctx context.Context, cfg demo.Config, out io.Writer) error {
-	d, err := demo.New(cfg)
-	if err != nil {
-		return err
+// subjects are what the hypothesis is about, the control arm's first: its failure
+// is what is to be seen.
+func subjects(def *experiment.Definition, kind experiment.ClientKind) []experiment.Subject {
+	var all []experiment.Subject
+	for _, x := range slices.Concat(def.Hypothesis.Control.For(kind), def.Hypothesis.Protected.For(kind)) {
+		if !slices.Contains(all, x.Subject) {
+			all = append(all, x.Subject)
+		}
 	}
-	r, err := d.Run(ctx)
-	if err != nil {
-		return unfinished(ctx, err)
-	}
-	var doc bytes.Buffer
-	enc := json.NewEncoder(&doc)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(r); err != nil {
-		return &failure{exitFailed, err}
-	}
-	if _, err := out.Write(doc.Bytes()); err != nil {
-		return &failure{exitFailed, err}
-	}
-	return judged(r)
+	return all
 }
 
-// unfinished is the error of a run that was not completed.
-func unfinished(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return &failure{exitInterrupted, errors.New("interrupted: the servers, the load balancers and the clients are closed")}
+// measured is what an arm has measured: what was checked, or else the number. "-"
+// for neither.
+func measured(j *journal.Journal, arm string, kind experiment.ClientKind, s experiment.Subject) string {
+	for _, c := range j.After {
+		if c.Arm == arm && c.Client == string(kind) && c.Measure == s.String() && c.Problem == "" && c.Value != "" {
+			return c.Value
+		}
 	}
-	return &failure{exitFailed, err}
-}
-
-// judged is nil for a run that showed what it is there to show.
-func judged(r *demo.Report) error {
-	if r.Verdict == demo.Upheld {
-		return nil
+	for _, a := range j.Arms {
+		if n, ok := a.Measures[s.String()]; ok && a.Name == arm && a.Client == string(kind) {
+			return experiment.NumberValue(n).String()
+		}
 	}
-	text := fmt.Sprintf("demo: %s: %s", r.Verdict, strings.Join(r.Reasons, "; "))
-	if r.Unplanned {
-		text += fmt.Sprintf(" (on a slow machine try a smaller --scale than %g)", r.Scale)
-	}
-	return &failure{exitFailed, errors.New(text)}
-}
-
-// isTerminal reports whether out is a terminal, or another device that does not
-// mind carriage returns.
-func isTerminal(out io.Writer) bool {
-	f, ok := out.(interface{ Stat() (fs.FileInfo, error) })
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return "-"
 }

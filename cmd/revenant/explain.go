@@ -44,7 +44,7 @@ func newExplain() *cobra.Command {
 				return err
 			}
 			if len(all) != 1 {
-				return fmt.Errorf("%q is a folder with %d definitions, want one of them", args[0], len(all))
+				return fmt.Errorf("%q names %d definitions, want one of them", args[0], len(all))
 			}
 			d := all[0]
 			if d.of == nil {

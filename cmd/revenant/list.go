@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/revenant-mcp/revenant/chaos/experiment"
-	"github.com/revenant-mcp/revenant/experiments"
 )
 
 const listLong = `List the experiments of the library: what each is called, how long it takes,
@@ -66,14 +64,14 @@ type libraryItem struct {
 func library() ([]libraryItem, error) {
 	all := []libraryItem{}
 	asked := make(map[experiment.Need]error)
-	for _, name := range experiments.List() {
-		file, data, err := experiments.Get(name)
-		if err != nil {
-			return nil, err
-		}
-		d, err := experiment.Parse(file, data)
-		if err != nil {
-			return nil, err
+	found, err := findLibrary()
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range found {
+		d := one.of
+		if d == nil {
+			return nil, one.problems
 		}
 		item := libraryItem{Name: d.Name, Title: d.Title, Clients: d.Clients.Kinds(), Takes: experiment.Millis(d.Takes()), Available: true}
 		for _, need := range d.Needs() {
@@ -100,16 +98,7 @@ func listText(all []libraryItem, out io.Writer) error {
 	}
 	var b strings.Builder
 	// A text that is too long goes on below, where there is room.
-	write := func(line, text, indent string) {
-		for _, word := range strings.Fields(text) {
-			if utf8.RuneCountInString(line)+utf8.RuneCountInString(word) > 80 {
-				b.WriteString(strings.TrimRight(line, " ") + "\n")
-				line = indent
-			}
-			line += word + " "
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
+	write := func(line, text, indent string) { b.WriteString(wrapped(line, indent, text)) }
 	row := func(name, takes, who, title string) {
 		write(fmt.Sprintf("%-*s  %6s  %-*s  ", names, name, takes, clients, who), title, "    ")
 	}

@@ -1,6 +1,7 @@
 // Command revenant is the command line of the project: it shows the defect that
-// the middleware is there for (revenant demo), and reads the definitions of
-// experiments (revenant list, explain, validate and schema).
+// the middleware is there for (revenant demo), runs experiments (revenant run) and
+// shows what became of them (revenant report), and reads their definitions
+// (revenant list, explain, validate and schema).
 //
 // Only main touches signals, the environment, the standard streams and the exit
 // status; run is everything else.
@@ -23,10 +24,12 @@ func main() {
 
 // The exit statuses. Each command says in its help what they mean for it.
 const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitInterrupted = 130 // what shells make of SIGINT
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitInconclusive = 3
+	exitAborted      = 4
+	exitInterrupted  = 130 // what shells make of SIGINT
 )
 
 // run is the program: it returns the exit status. It ends soon after ctx does.

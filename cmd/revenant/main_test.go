@@ -10,7 +10,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"revenant": main})
+	testscript.Main(leakChecked{m}, map[string]func(){"revenant": func() {
+		if os.Getenv(fakeEngineEnv) != "" {
+			runExperiment = fakeEngine
+		}
+		main()
+	}})
 }
 
 // leakChecked looks for goroutines after the tests, as goleak.VerifyTestMain

@@ -23,8 +23,11 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		Use:   "revenant",
 		Short: "Show and stop MCP sessions that only look alive",
 		Long:  rootLong,
-		Example: `  revenant demo            # watch it happen, in half a minute
-  revenant help demo       # what there is to see`,
+		Example: `  revenant demo                # watch it happen, in half a minute
+  revenant help demo           # what there is to see
+  revenant list                # the experiments of the library
+  revenant run session         # run one of them
+  revenant run --all           # run all of them`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		Version: version(),
@@ -38,7 +41,8 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(newDemo(getenv), newList(), newExplain(), newValidate(), newSchema(), newVersion())
+	root.AddCommand(newDemo(getenv), newRun(getenv), newReport(), newList(), newExplain(), newValidate(), newSchema(), newVersion())
+	root.AddCommand(newServe(getenv), newStatus(getenv), newHalt(getenv), newResume(getenv))
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [command]",
 		Short: "Explain a command",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +35,8 @@ func TestScripts(t *testing.T) {
 			"lines":  lines,
 			"width":  width,
 			"json":   jsonField,
+
+			"definition": writeDefinition,
 		},
 	})
 }
@@ -133,6 +136,37 @@ func jsonField(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[2] {
 		ts.Fatalf("%s is %s, want %s", args[1], got, args[2])
 	}
+}
+
+// writeDefinition writes a small definition. That of an experiment whose name
+// begins with flaky is to be run three times.
+//
+//	definition some.yaml its-name gosdk naive
+func writeDefinition(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: definition file name client...")
+	}
+	repeats := 1
+	if strings.HasPrefix(args[1], "flaky") {
+		repeats = 3
+	}
+	file := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(filepath.Dir(file), 0o755))
+	ts.Check(os.WriteFile(file, fmt.Appendf(nil, `name: %s
+title: A title
+description: It is valid.
+length: 10m
+repeats: %d
+topology:
+  load_balancer: {idle_timeout: 10s}
+clients: {%s: {}}
+method:
+  - at: 30s
+    emit: {}
+hypothesis:
+  protected: {events_lost: 0}
+teeth: {none: Nothing happens.}
+`, args[1], repeats, strings.Join(args[2:], ": {}, ")), 0o644))
 }
 
 // A terminal is told from a pipe and a file by what it is, not by its name.

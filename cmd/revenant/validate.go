@@ -62,7 +62,8 @@ func newValidate() *cobra.Command {
 // someDefinitions wants at least one argument.
 func someDefinitions(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("%s takes files, folders or names of experiments, and there is none", cmd.CommandPath())
+		return fmt.Errorf("%s takes files, folders or names of experiments, and there is none: %q is the whole library",
+			cmd.CommandPath(), cmd.CommandPath()+" "+wholeLibrary)
 	}
 	return nil
 }
