@@ -2,6 +2,7 @@ package experiments_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -59,6 +60,29 @@ func TestGetOfNone(t *testing.T) {
 	for _, name := range []string{"", "nothing", "../experiments/session", "session.yaml", "/session", "experiments.go\x00"} {
 		if _, _, err := experiments.Get(name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("Get(%q): %v, want one that is fs.ErrNotExist", name, err)
+		}
+	}
+}
+
+// The documentation has a row for each experiment of the library.
+func TestLibraryIsDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/experiments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range experiments.List() {
+		file, data, err := experiments.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := experiment.Parse(file, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := fmt.Sprintf("| `%s` | %s", name, d.Title)
+		takes := fmt.Sprintf("| %.1f s |\n", d.Takes().Seconds())
+		if _, rest, ok := strings.Cut(string(doc), row); !ok || !strings.Contains(rest[:strings.Index(rest, "\n")+1], takes) {
+			t.Errorf("docs/experiments.md lacks a row that begins with %q and ends with %q", row, takes)
 		}
 	}
 }
