@@ -4,7 +4,7 @@ RACE ?= -race
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench conformance fuzz
+.PHONY: help demo test check bench conformance teeth fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,13 +23,18 @@ check: ## all that a change must pass: format, vet, staticcheck, tidy, tests
 	@scripts/lint.sh
 	@$(MAKE) --no-print-directory test
 
-bench: ## measure what the middleware costs over the bare transport
+bench: ## measure the middleware and the load balancers, each against others
 	@scripts/require-go.sh
 	scripts/bench.sh
 
 conformance: ## run the official MCP suite, bare and through the middleware
 	@scripts/require-go.sh
 	@scripts/conformance.sh
+
+teeth: ## break the middleware in every way that is known, and run the whole library each time
+	@scripts/require-go.sh
+	@scripts/install-engines.sh
+	scripts/teeth.sh
 
 fuzz: ## fuzz each target for FUZZTIME (30s), one after another
 	@scripts/require-go.sh

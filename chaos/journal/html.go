@@ -76,6 +76,7 @@ type armView struct {
 	// Calm is how it is said that there is no harm: as good news, or, of the
 	// control arm, as none.
 	Calm, CalmSign string
+	Note           string
 }
 
 // step is a line of the method, or of the rollbacks.
@@ -87,7 +88,7 @@ type step struct {
 
 func (j *Journal) page(up, data string) *page {
 	p := &page{
-		Title: line(j.title()), Description: clean(j.Description),
+		Title: line(j.title()), Description: paragraphs(j.Description),
 		Up: up, Data: data,
 		Seal: sealOf(j.Verdict), Reason: line(j.Reason), Means: meaning(j),
 		Facts: j.facts(),
@@ -164,7 +165,7 @@ func (j *Journal) clients() (list []client, more int) {
 		c.More = len(arms[name]) - len(drawn)
 		var pictures []*picture
 		for k, a := range drawn {
-			v := armView{Name: words(a.Name), Class: "arm", Calm: "met", CalmSign: "✓", Picture: axis.draw(fmt.Sprintf("p%d-%d", i+1, k+1), a, j.Run)}
+			v := armView{Name: words(a.Name), Class: "arm", Calm: "met", CalmSign: "✓", Note: line(a.Note), Picture: axis.draw(fmt.Sprintf("p%d-%d", i+1, k+1), a, j.Run)}
 			switch a.Name {
 			case Control:
 				v.Means, v.Class = "without the middleware", "arm control"

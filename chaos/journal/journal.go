@@ -142,6 +142,8 @@ type Arm struct {
 	Measures map[string]float64
 	// Lanes are from the top to the bottom of the picture.
 	Lanes []Lane
+	// Note is what whoever looks at the picture has to know of it, "" for nothing.
+	Note string
 }
 
 // The kinds of lanes. They are what lanes are drawn together by, where there are

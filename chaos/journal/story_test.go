@@ -67,3 +67,11 @@ T+01:00     step      the server is told to send 100% of what it has, and that
 		}
 	}
 }
+
+func TestParagraphs(t *testing.T) {
+	const text = "One sentence\nthat goes on.\r\n\r\nAnother\none.\n\n  indented\n- a\n- list\nthat ends\n\n\n"
+	const want = "One sentence that goes on.\n\nAnother one.\n\n  indented\n- a\n- list that ends"
+	if got := paragraphs(text); got != want {
+		t.Errorf("paragraphs(%q) = %q, want %q", text, got, want)
+	}
+}

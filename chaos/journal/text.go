@@ -25,6 +25,25 @@ func clean(s string) string {
 	}, strings.ReplaceAll(strings.ToValidUTF8(s, string(unicode.ReplacementChar)), "\r\n", "\n"))
 }
 
+// paragraphs is clean text in which only an empty line, or one that is indented or
+// begins a list, begins a new line: it comes from a file that ends its lines where
+// an editor's window did.
+func paragraphs(s string) string {
+	var out strings.Builder
+	for i, l := range strings.Split(strings.TrimSpace(clean(s)), "\n") {
+		own := l == "" || strings.HasPrefix(l, " ") || strings.HasPrefix(l, "\t") || strings.HasPrefix(l, "- ") || strings.HasPrefix(l, "* ")
+		switch {
+		case i == 0:
+		case own || strings.HasSuffix(out.String(), "\n"):
+			out.WriteString("\n")
+		default:
+			out.WriteString(" ")
+		}
+		out.WriteString(l)
+	}
+	return out.String()
+}
+
 // line is text on one line.
 func line(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 

@@ -204,6 +204,7 @@ type (
 		Client   string             `json:"client"`
 		Measures map[string]float64 `json:"measures"`
 		Lanes    []wireLane         `json:"lanes"`
+		Note     string             `json:"note,omitempty"`
 	}
 	wireLane struct {
 		Name  string     `json:"name"`
@@ -263,7 +264,7 @@ func (j *Journal) wire() *wireJournal {
 					each(l.Marks, func(m Mark) wireMark {
 						return wireMark{seconds(m.At), m.Kind, m.Verdict, m.Harm, m.Label, m.Count}
 					})}
-			})}
+			}), a.Note}
 		}),
 	}
 	if w.Def == nil {
@@ -349,7 +350,7 @@ func (w *wireJournal) journal() *Journal {
 					orNil(each(l.Marks, func(m wireMark) Mark {
 						return Mark{time.Duration(m.At), m.Kind, m.Verdict, m.Harm, m.Label, m.Count}
 					}))}
-			}))}
+			})), a.Note}
 		})),
 	}
 	var def bytes.Buffer

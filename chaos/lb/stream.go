@@ -16,7 +16,7 @@ const (
 	// A copy buffer starts small, because most of many streams are idle, and
 	// becomes large for a stream that fills it.
 	smallCopy = 4 << 10
-	largeCopy = 32 << 10
+	largeCopy = 64 << 10
 	// keepBack is how much of a response buffering keeps back: what nginx does
 	// with two of its pages.
 	keepBack = 8 << 10
@@ -55,7 +55,8 @@ type stream struct {
 	body   *requestBody
 
 	// Owned by the goroutine that serves the request.
-	upstream    int  // the one that the request went to
+	upstream    int // the one that the request went to
+	conn        *upstreamConn
 	bound       bool // to it, by affinity
 	status      int
 	length      int64 // of the response body, -1: not known beforehand
@@ -126,7 +127,8 @@ func (s *stream) roundTrip() (*http.Response, error) {
 	pool := s.proxy.pool
 	s.upstream, s.bound = pool.choose(s.r)
 	for tries := 1; ; tries++ {
-		res, err := s.proxy.upstream.roundTrip(s.outgoing(pool.addrs[s.upstream]))
+		res, conn, err := s.proxy.upstream.roundTrip(s.outgoing(pool.addrs[s.upstream]))
+		s.conn = conn
 		var unreachable *dialError
 		if tries < len(pool.addrs) && errors.As(err, &unreachable) && s.ctx.Err() == nil {
 			s.upstream, s.bound = (s.upstream+1)%len(pool.addrs), false
@@ -183,24 +185,28 @@ func (s *stream) pass(res *http.Response) error {
 			return err
 		}
 	}
-	buf, filled := make([]byte, size), 0
+	held := newBatch(size, s.forward)
+	defer held.finish()
+	// A connection whose response has no body may be another request's by now.
+	if !keep && res.Body != http.NoBody {
+		defer s.conn.flushFirst(held.beforeWait)()
+	}
 	for {
-		n, err := res.Body.Read(buf[filled:])
-		if n > 0 && s.ctx.Err() != nil {
+		n, err := held.read(res.Body)
+		switch {
+		case held.err != nil:
+			return held.err
+		case s.ctx.Err() != nil:
 			return context.Cause(s.ctx) // what comes after the decision is not passed on
-		}
-		if n > 0 {
+		case n > 0:
 			s.clock.touch()
 		}
-		filled += n
-		if full := filled == len(buf); !keep || full || err == io.EOF {
-			if err := s.forward(buf[:filled]); err != nil {
+		if full := held.full(); full || err == io.EOF || err != nil && !keep {
+			if err := held.flush(); err != nil {
 				return err
 			}
-			filled = 0
-			if full && !keep && size < largeCopy {
-				size = largeCopy
-				buf = make([]byte, size)
+			if full && !keep {
+				held.grow(largeCopy)
 			}
 		}
 		switch {

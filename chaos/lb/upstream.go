@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
 )
@@ -21,11 +22,11 @@ type upstream struct {
 	mu     sync.Mutex
 	closed bool           // no more dials
 	open   sync.WaitGroup // Add only while !closed, under mu
-	conns  map[*countedConn]struct{}
+	conns  map[*upstreamConn]struct{}
 }
 
 func newUpstream(cfg Config) *upstream {
-	u := &upstream{dial: dialer(cfg), conns: make(map[*countedConn]struct{})}
+	u := &upstream{dial: dialer(cfg), conns: make(map[*upstreamConn]struct{})}
 	u.transport = &http.Transport{
 		DialContext:         u.dialContext,
 		DisableCompression:  true, // what the client did not ask for must not be asked for
@@ -42,11 +43,17 @@ func dialer(cfg Config) func(ctx context.Context, network, addr string) (net.Con
 	return new(net.Dialer).DialContext
 }
 
-// roundTrip sends r. A dial made for it ends with the context of r: by itself
-// the transport would go on dialling for the benefit of later requests.
-func (u *upstream) roundTrip(r *http.Request) (*http.Response, error) {
-	ctx := r.Context()
-	return u.transport.RoundTrip(r.WithContext(context.WithValue(ctx, requestContext{}, ctx)))
+// roundTrip sends r, and returns the connection that the response is read from,
+// too. A dial made for r ends with the context of r: by itself the transport would
+// go on dialling for the benefit of later requests.
+func (u *upstream) roundTrip(r *http.Request) (*http.Response, *upstreamConn, error) {
+	var conn *upstreamConn
+	ctx := context.WithValue(r.Context(), requestContext{}, r.Context())
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) { conn = got.Conn.(*upstreamConn) }, // dialContext's
+	})
+	res, err := u.transport.RoundTrip(r.WithContext(ctx))
+	return res, conn, err
 }
 
 // dialError says that an upstream could not be connected to, so that it has had
@@ -78,7 +85,7 @@ func (u *upstream) dialContext(ctx context.Context, network, addr string) (net.C
 		u.open.Done()
 		return nil, &dialError{err}
 	}
-	c := &countedConn{Conn: conn}
+	c := &upstreamConn{Conn: conn}
 	c.closed = sync.OnceFunc(func() {
 		u.mu.Lock()
 		delete(u.conns, c)
@@ -112,15 +119,4 @@ func (u *upstream) close() {
 		c.Close()
 	}
 	u.open.Wait()
-}
-
-// countedConn tells that it has been closed, once.
-type countedConn struct {
-	net.Conn
-	closed func()
-}
-
-func (c *countedConn) Close() error {
-	defer c.closed()
-	return c.Conn.Close()
 }

@@ -16,8 +16,7 @@ const awaitEvery = time.Millisecond
 
 // await waits until the clients are away or back, but no longer than until.
 func (c *cell) await(ctx context.Context, when experiment.When, users []*user, until experiment.Duration) error {
-	ctx, cancel := context.WithDeadlineCause(ctx, c.r.instant(until),
-		fmt.Errorf("not all clients were %s until T+%v", when, until))
+	ctx, cancel := context.WithDeadlineCause(ctx, c.r.instant(until), &awaitError{c, when, until})
 	defer cancel()
 	watches := make([]*watch, len(users))
 	for i, u := range users {
@@ -36,6 +35,39 @@ func (c *cell) await(ctx context.Context, when experiment.When, users []*user, u
 			return err
 		}
 	}
+}
+
+// awaitError is that a cell's clients were not away, or not back, in time.
+type awaitError struct {
+	cell  *cell
+	when  experiment.When
+	until experiment.Duration
+}
+
+func (e *awaitError) Error() string {
+	return fmt.Sprintf("not all clients were %s until T+%v", e.when, e.until)
+}
+
+// failed is whether that is the protected arm's failure: the control arm of the
+// same kind of client has done the step.
+func (e *awaitError) failed(r *run) bool {
+	if e.cell.arm != experiment.Protected {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.steps {
+		if len(a.fails) == 0 {
+			continue
+		}
+		for c := range a.ended {
+			if c.arm == experiment.Control && c.kind == e.cell.kind {
+				return true
+			}
+		}
+		return false
+	}
+	return false
 }
 
 // exchange names one of a log.

@@ -191,7 +191,7 @@ func TestInterrupted(t *testing.T) {
 	want := []string{
 		"the stream is cut: succeeded", "events that nobody reads: succeeded", "the session is lost: succeeded",
 		"broken: succeeded", "broken for a while: succeeded", "a call: skipped",
-		"undo: latency delay=10ms: succeeded", "undo: rule: succeeded", "end: succeeded",
+		"undo: link front: latency delay=10ms, to the end: succeeded", "undo: rule: on post, status 503, for 5s: succeeded", "end: succeeded",
 	}
 	// Which they would not be with the rule in force.
 	if said := j.Rollback[len(j.Rollback)-1].Output; said != "" {

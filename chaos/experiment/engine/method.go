@@ -184,7 +184,8 @@ func (c *cell) breakIt(ctx context.Context, f *experiment.Fault) error {
 		if err != nil {
 			return err
 		}
-		c.note(broken.String(), c.r.d.Real(f.For), undo)
+		// In the record's time, as whoever reads the definition knows it.
+		c.note(label(experiment.Action{Fault: f}), c.r.d.Real(f.For), undo)
 	}
 	return nil
 }
@@ -199,8 +200,14 @@ func (c *cell) misbehave(rule *experiment.TimedRule) error {
 	if err != nil {
 		return err
 	}
-	c.note("rule", c.r.d.Real(rule.For), undo)
+	c.note(label(experiment.Action{Rule: rule}), c.r.d.Real(rule.For), undo)
 	return nil
+}
+
+// label is what an action says of itself.
+func label(a experiment.Action) string {
+	s := experiment.Step{Action: a}
+	return s.Label()
 }
 
 // note keeps a fault for the history, and undoes it after a while; 0: at the end.

@@ -54,6 +54,7 @@ func orNothing(s string) string {
 // verdict is what the run has shown, and why.
 func (r *run) verdict() (journal.Status, journal.Verdict, string) {
 	var bound *boundError
+	var late *awaitError
 	switch {
 	case r.stopped == nil:
 	case errors.Is(r.stopped, errMissing), errors.Is(r.stopped, errStart):
@@ -62,6 +63,8 @@ func (r *run) verdict() (journal.Status, journal.Verdict, string) {
 		return journal.Aborted, journal.AbortedVerdict, r.stopped.Error()
 	case r.interrupted:
 		return journal.Interrupted, journal.AbortedVerdict, "the run was stopped from outside: " + r.stopped.Error()
+	case errors.As(r.stopped, &late) && late.failed(r):
+		return journal.Failed, journal.Deviated, "The protected arm did not hold. " + r.stopped.Error() + ", and those of the control arm were"
 	default:
 		return journal.Failed, journal.Inconclusive, r.stopped.Error()
 	}
@@ -204,6 +207,7 @@ func (c *cell) journal() journal.Arm {
 	for _, u := range c.users[:shownClients] {
 		shown[u.name] = true
 	}
+	arm.Note = fmt.Sprintf("The picture has the first %d of %d clients; the numbers are those of all.", shownClients, len(c.users))
 	arm.Lanes = history.Lanes(c.history.Only(func(h history.Client) bool { return shown[h.Name] }))
 	return arm
 }
