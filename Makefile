@@ -17,6 +17,7 @@ test: ## run the tests of both modules, with the race detector, shuffled
 	@scripts/require-go.sh $(RACE)
 	@scripts/install-engines.sh
 	go test $(RACE) -shuffle=on ./... ./middleware/...
+	REVENANT_TEETH=1 go test -timeout 20m -run '^TestTeeth$$' ./interop/teeth
 
 check: ## all that a change must pass: format, vet, staticcheck, tidy, tests
 	@scripts/require-go.sh $(RACE)
