@@ -52,15 +52,3 @@ func versionLine(info *debug.BuildInfo) string {
 	details = append(details, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
 	return fmt.Sprintf("revenant %s (%s)", version, strings.Join(details, ", "))
 }
-
-// module names a module with the version that is built in.
-func module(info *debug.BuildInfo, name, path string) string {
-	if info != nil {
-		for _, m := range info.Deps {
-			if m.Path == path {
-				return name + " " + m.Version
-			}
-		}
-	}
-	return name
-}
