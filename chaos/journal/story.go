@@ -64,7 +64,12 @@ func (j *Journal) story(client string) []told {
 	arms := map[string][]told{}
 	for _, a := range j.Arms {
 		if a.Client == client {
-			arms[a.Name] = append(arms[a.Name], tell(a, j.end()/storyGap)...)
+			for _, e := range tell(a, j.end()/storyGap) {
+				if e.until-e.at <= within {
+					e.until = e.at
+				}
+				arms[a.Name] = append(arms[a.Name], e)
+			}
 		}
 	}
 	lines := both(arms[Control], arms[Protected], within)
@@ -267,9 +272,11 @@ func (e told) write(w io.Writer) {
 	}
 	text = strings.ReplaceAll(text, "%%", "%")
 	switch {
-	case e.times > 1:
+	case e.times > 1 && e.until > e.at:
 		text += fmt.Sprintf(", %s times until %s", grouped(e.times), clock(e.until))
-	case e.count > 1 && e.until-e.at > time.Second:
+	case e.times > 1:
+		text += fmt.Sprintf(", %s times", grouped(e.times))
+	case e.until > e.at:
 		text += ", until " + clock(e.until)
 	}
 	sign := " "

@@ -51,7 +51,7 @@ T+01:31     protected the middleware keeps back what the application had
 T+03:20     protected the middleware fails a call: nobody waits for the answer
 T+03:21     protected odd thing: x
 T+05:00     control   the middleware refuses a request of the dead session, 2
-                      times until T+05:01
+                      times
 T+09:50     control   the application is given an event
 
 Client naive
