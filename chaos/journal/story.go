@@ -171,7 +171,9 @@ func both(control, protected []told, within time.Duration) []told {
 		switch {
 		case control[i].same(protected[k], within) && common[i][k] == 1+common[i+1][k+1]:
 			e := control[i]
+			took := e.until - e.at
 			e.arm, e.at = "both", min(e.at, protected[k].at)
+			e.until = e.at + took
 			out = append(out, e)
 			i, k = i+1, k+1
 		case common[i+1][k] >= common[i][k+1]:

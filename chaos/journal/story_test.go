@@ -19,12 +19,12 @@ func TestStory(t *testing.T) {
 			{Name: "never", At: at(500), Status: StepSkipped},
 		},
 		Arms: []Arm{
-			arm(Control, cut(60.2), Lane{Name: "session", Kind: SessionLane, Marks: []Mark{{At: at(61), Kind: MarkDied, Label: "reaped 50%"}}},
+			arm(Control, cut(60.4), Lane{Name: "session", Kind: SessionLane, Marks: []Mark{{At: at(61), Kind: MarkDied, Label: "reaped 50%"}}},
 				Lane{Name: "application", Kind: ApplicationLane, Marks: []Mark{
 					{At: at(70), Kind: MarkApplied}, {At: at(80), Kind: MarkApplied}, {At: at(90), Kind: MarkApplied, Harm: true}, {At: at(91), Kind: MarkApplied, Harm: true},
 					{At: at(300), Kind: MarkFenced}, {At: at(301), Kind: MarkFenced}, {At: at(590), Kind: MarkApplied},
 				}}),
-			arm(Protected, cut(60.4), Lane{Name: "middleware", Kind: ProbeLane, Marks: []Mark{
+			arm(Protected, cut(60.2), Lane{Name: "middleware", Kind: ProbeLane, Marks: []Mark{
 				{At: at(90), Kind: MarkHeld}, {At: at(90.5), Kind: MarkProbe, Verdict: ProbeDead}, {At: at(91), Kind: MarkReleased, Count: 2}, {At: at(91), Kind: MarkSuppressed},
 				{At: at(200), Kind: MarkReleased, Count: 1}, {At: at(200), Kind: MarkStale}, {At: at(201), Kind: "odd_thing", Label: "x"},
 			}}, Lane{Name: "naive 2: application", Kind: ApplicationLane, Marks: []Mark{{At: at(70), Kind: MarkApplied}}}),

@@ -18,14 +18,14 @@ const demoLong = `Watch a client believe in what is dead, and the same client fi
 
 The demo runs the two experiments of the library that replay records from the
 field. Each has two applications with the same unmodified go-sdk client, at the
-same time and through the same trouble, each with a server and a load balancer of
-its own. The only difference: in the "protected" arm the middleware stands between
-the client and the network, in the "control" arm it does not.
+same time and through the same trouble, each with a server and a load balancer
+of its own. The only difference: in the "protected" arm the middleware stands
+between the client and the network, in the "control" arm it does not.
 
-  session      a session that is dead while its event log lives: what is replayed
-               of it is acted on, and a tool call takes the blame
-  elicitation  a question that is dead while its session lives: a person is asked
-               again and again, and the call never ends
+  session      a session that is dead while its event log lives: what is
+               replayed of it is acted on, and a tool call takes the blame
+  elicitation  a question that is dead while its session lives: a person is
+               asked again and again, and the call never ends
 
 Of each it shows what happened in both arms, moment by moment, with a "!" before
 what the middleware is there to prevent; then the numbers side by side, which an
