@@ -14,7 +14,7 @@ type activity struct {
 	name  string
 	at    experiment.Duration
 	begun map[*cell]bool
-	ended map[*cell]bool
+	ended map[*cell]bool // whether it succeeded there
 	over  experiment.Duration // when the last of them was done
 	said  []string
 	fails []string
@@ -32,8 +32,7 @@ func (r *run) doing(a *activity, c *cell) bool {
 	return first
 }
 
-// done notes what came of a step in a cell. A cell that was stopped in the middle
-// of it has not failed.
+// done notes what came of a step in a cell.
 func (r *run) done(a *activity, c *cell, said string, err error) {
 	now := r.clock()
 	r.mu.Lock()
@@ -41,7 +40,7 @@ func (r *run) done(a *activity, c *cell, said string, err error) {
 	if a.ended == nil {
 		a.ended = map[*cell]bool{}
 	}
-	a.ended[c] = true
+	a.ended[c] = err == nil
 	a.over = max(a.over, now)
 	if said != "" {
 		a.said = append(a.said, c.name()+": "+said)

@@ -60,8 +60,8 @@ func (e *awaitError) failed(r *run) bool {
 		if len(a.fails) == 0 {
 			continue
 		}
-		for c := range a.ended {
-			if c.arm == experiment.Control && c.kind == e.cell.kind {
+		for c, succeeded := range a.ended {
+			if succeeded && c.arm == experiment.Control && c.kind == e.cell.kind {
 				return true
 			}
 		}

@@ -156,3 +156,30 @@ func TestUncountable(t *testing.T) {
 		}
 	}
 }
+
+// A wait that fails in the protected arm alone is that arm's failure. In both, or
+// in the control arm, it shows nothing.
+func TestAWaitThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails     int // the cell
+		succeeded []int
+		want      string
+	}{
+		"in the protected arm":               {1, []int{0}, "deviated"},
+		"of another kind of client's":        {1, []int{2, 3}, "inconclusive"},
+		"before the control arm's was over":  {1, nil, "inconclusive"},
+		"in the control arm":                 {0, []int{1}, "inconclusive"},
+		"in the protected arm of the second": {3, []int{0, 1, 2}, "deviated"},
+	} {
+		r := newRun(parse(t, secret), Options{})
+		for _, i := range c.succeeded {
+			r.done(r.steps[1], r.cells[i], "", nil)
+		}
+		err := &awaitError{r.cells[c.fails], experiment.WhenBack, experiment.Duration(time.Second)}
+		r.done(r.steps[1], r.cells[c.fails], "", err)
+		r.stopped = r.cells[c.fails].errorf("step: %w", err)
+		if _, verdict, reason := r.verdict(); string(verdict) != c.want {
+			t.Errorf("%s: %s (%s), want %s", name, verdict, reason, c.want)
+		}
+	}
+}

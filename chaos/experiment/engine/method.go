@@ -54,14 +54,14 @@ func (c *cell) method(ctx context.Context) error {
 			c.r.report("", step.Label())
 		}
 		said, err := c.step(ctx, step, until)
-		if err != nil && context.Cause(ctx) == nil {
-			err = fmt.Errorf("step %q: %w", step.Label(), err)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return cause // Another cell's: this one was stopped in the middle.
 		}
 		if err != nil || m.last {
 			c.r.done(a, c, said, err)
 		}
 		if err != nil {
-			return c.errorf("%w", err)
+			return c.errorf("step %q: %w", step.Label(), err)
 		}
 	}
 	return sleepUntil(ctx, c.r.instant(d.Length))
