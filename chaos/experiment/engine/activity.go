@@ -14,7 +14,7 @@ type activity struct {
 	name  string
 	at    experiment.Duration
 	begun map[*cell]bool
-	ended map[*cell]bool // whether it succeeded there
+	ended map[*cell]bool      // whether it succeeded there
 	over  experiment.Duration // when the last of them was done
 	said  []string
 	fails []string
