@@ -42,6 +42,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	root.AddCommand(newDemo(getenv), newRun(getenv), newReport(), newList(), newExplain(), newValidate(), newSchema(), newVersion())
+	root.AddCommand(newServe(getenv), newStatus(getenv), newHalt(getenv), newResume(getenv))
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [command]",
 		Short: "Explain a command",
