@@ -29,7 +29,7 @@ func (r *remote) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	dataDirFlags(flags, &r.dataDir, &r.socket)
-	flags.StringVar(&r.endpoint, "endpoint", "", "the `URL` of a daemon with --listen, in place of a\nsocket; needs --token-file")
+	flags.StringVar(&r.endpoint, "endpoint", "", "the `URL` of a daemon with --listen, in place of a socket; needs --token-file")
 	flags.StringVar(&r.tokenFile, "token-file", "", "the `file` with the token for --endpoint")
 }
 

@@ -75,10 +75,10 @@ func newServe(getenv func(string) string) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	dataDirFlags(flags, &f.dataDir, &f.socket)
-	flags.StringVar(&f.listen, "listen", "", "listen on this `address` of this machine, too, such as\n127.0.0.1:8700")
-	flags.StringVar(&f.tokenFile, "token-file", "", "the `file` with the token for --listen, readable by you\nalone (default token in the data directory)")
-	flags.BoolVar(&f.allowRemote, "allow-remote", false, "let --listen be an address that other machines can\nreach; without TLS; needs --token-file")
-	flags.StringSliceVar(&f.allowHosts, "allow-host", nil, "a `name` by which others ask for this daemon\n(repeatable; with --allow-remote)")
+	flags.StringVar(&f.listen, "listen", "", "listen on this `address` of this machine, too, such as 127.0.0.1:8700")
+	flags.StringVar(&f.tokenFile, "token-file", "", "the `file` with the token for --listen, readable by you alone (default token in the data directory)")
+	flags.BoolVar(&f.allowRemote, "allow-remote", false, "let --listen be an address that other machines can reach; without TLS; needs --token-file")
+	flags.StringSliceVar(&f.allowHosts, "allow-host", nil, "a `name` by which others ask for this daemon (repeatable; with --allow-remote)")
 	flags.Var(&flagOf{"format", func(text string) error {
 		if text != "text" && text != "json" {
 			return errors.New("want text or json")
@@ -86,14 +86,14 @@ func newServe(getenv func(string) string) *cobra.Command {
 		f.logFormat = text
 		return nil
 	}, func() string { return f.logFormat }}, "log-format", "write the log, on standard error, as text or json")
-	flags.IntVar(&f.concurrency, "concurrency", f.concurrency, "how many runs are active at once, from 1 to 16: they\nshare this machine, and its timing gets worse")
+	flags.IntVar(&f.concurrency, "concurrency", f.concurrency, "how many runs are active at once, from 1 to 16: they share this machine, and its timing gets worse")
 	return cmd
 }
 
 // dataDirFlags are those by which a daemon is found.
 func dataDirFlags(flags *pflag.FlagSet, dataDir, socket *string) {
-	flags.StringVar(dataDir, "data-dir", "", "the data `directory` (default revenant in\n$XDG_STATE_HOME, or in ~/.local/state)")
-	flags.StringVar(socket, "socket", "", "the Unix `socket` (default revenant.sock in the data\ndirectory)")
+	flags.StringVar(dataDir, "data-dir", "", "the data `directory` (default revenant in $XDG_STATE_HOME, or in ~/.local/state)")
+	flags.StringVar(socket, "socket", "", "the Unix `socket` (default revenant.sock in the data directory)")
 }
 
 const socketName = "revenant.sock"

@@ -136,7 +136,7 @@ func TestPageOfARunThatIsOver(t *testing.T) {
 	expectPages(backend)
 	page := show(t, s, "/runs/r-01")
 	for _, want := range []string{
-		"idle-cut", "Upheld", "The control arm failed as the hypothesis says", "events_lost", "T+1:02:05", "cut the connection", "1 min 30 s", "Repeat 2",
+		"idle-cut", "Upheld", "events_lost", "T+1:02:05", "cut the connection", "1 min 30 s", "Repeat 2",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q on the page", want)

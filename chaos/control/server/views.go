@@ -165,13 +165,16 @@ func viewRun(run control.Run) runView {
 	return v
 }
 
-// meaning explains a badge.
+// meaning explains a badge, where the run's own reason does not in numbers.
 func meaning(run control.Run) string {
 	switch {
 	case run.State == control.Queued:
 		return "It waits for a run before it."
 	case run.State == control.Active:
 		return "It is not over; this page follows it."
+	}
+	if run.Reason != "" && (run.Verdict == journal.Upheld || run.Verdict == journal.Deviated) {
+		return ""
 	}
 	switch run.Verdict {
 	case journal.Upheld:
