@@ -1,0 +1,8 @@
+//go:build !unix
+
+package local
+
+import "os/exec"
+
+// detach does nothing: there are no sessions of processes.
+func detach(*exec.Cmd) {}

@@ -1,0 +1,36 @@
+# A question that comes back looking open, behind the real HAProxy: the daemon starts it
+# from PATH, with a configuration of its own, on a port of this machine.
+
+resource "revenant_mcp_server" "this" {
+  name         = "behind-haproxy"
+  replay       = "inclusive"
+  on_break     = "cancels"
+  stale_answer = 202
+  retry        = "15s"
+}
+
+resource "revenant_load_balancer" "this" {
+  name         = "haproxy"
+  server       = revenant_mcp_server.this.name
+  engine       = "haproxy"
+  idle_timeout = "60s"
+}
+
+resource "revenant_experiment" "this" {
+  name          = "elicitation-behind-haproxy"
+  definition    = file("${path.module}/../../../experiments/elicitation.yaml")
+  server        = revenant_mcp_server.this.name
+  load_balancer = revenant_load_balancer.this.name
+}
+
+output "url" {
+  value = revenant_load_balancer.this.url
+}
+
+output "verdict" {
+  value = revenant_experiment.this.verdict
+}
+
+output "report" {
+  value = revenant_experiment.this.report_path
+}
