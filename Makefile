@@ -4,14 +4,18 @@ RACE ?= -race
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench conformance teeth fuzz
+.PHONY: help demo terraform-demo test check bench conformance teeth provider-docs fuzz
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## watch a dead session and a dead question come back, and be stopped
 	@scripts/require-go.sh
 	go run ./cmd/revenant demo
+
+terraform-demo: ## terraform apply an example with the provider in this tree, and destroy it
+	@scripts/require-go.sh
+	@scripts/terraform-demo.sh $(EXAMPLE)
 
 test: ## run the tests of both modules, with the race detector, shuffled
 	@scripts/require-go.sh $(RACE)
@@ -36,6 +40,10 @@ teeth: ## break the middleware in every way that is known, and run the whole lib
 	@scripts/require-go.sh
 	@scripts/install-engines.sh
 	scripts/teeth.sh
+
+provider-docs: ## write the provider's reference anew, from its schema
+	@scripts/require-go.sh
+	scripts/provider-docs.sh
 
 fuzz: ## fuzz each target for FUZZTIME (30s), one after another
 	@scripts/require-go.sh

@@ -26,3 +26,14 @@ for module in . middleware; do
 		go run "$staticcheck" ./...
 	)
 done
+
+# What is generated is what its source says now.
+echo ".: go tool mockery"
+before=$(cat chaos/control/mocks/*.go)
+go tool mockery >/dev/null 2>&1
+if [ "$before" != "$(cat chaos/control/mocks/*.go)" ]; then
+	echo "chaos/control/mocks was out of date: it is written anew, commit it" >&2
+	exit 1
+fi
+echo ".: scripts/provider-docs.sh --check"
+scripts/provider-docs.sh --check
