@@ -30,9 +30,9 @@ cp terraform/examples/session/versions.tf "$dir/main/"
 "$terraform" -chdir="$dir/main" providers schema -json >"$dir/schema.json"
 # tfplugindocs looks for the provider under a name of its own.
 sed -i 's#"registry\.[a-z.]*/revenant-mcp/revenant"#"registry.terraform.io/hashicorp/revenant"#' "$dir/schema.json"
-mkdir "$dir/work"
+mkdir "$dir/run"
 (
-	cd "$dir/work"
+	cd "$dir/run"
 	mkdir -p examples templates
 	GOFLAGS= GOWORK=off go run "$docs" generate --provider-dir . --provider-name terraform-provider-revenant \
 		--rendered-provider-name Revenant --providers-schema "$dir/schema.json" --rendered-website-dir out >"$dir/log" 2>&1
@@ -41,11 +41,11 @@ mkdir "$dir/work"
 	exit 1
 }
 if [ "${1-}" = --check ]; then
-	if ! diff -r "$dir/work/out" docs/provider; then
+	if ! diff -r "$dir/run/out" docs/provider; then
 		echo "provider-docs: docs/provider is out of date: run make provider-docs" >&2
 		exit 1
 	fi
 	exit 0
 fi
 rm -rf docs/provider
-cp -r "$dir/work/out" docs/provider
+cp -r "$dir/run/out" docs/provider
