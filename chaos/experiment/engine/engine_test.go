@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -211,19 +210,6 @@ func TestAwayWithoutAStream(t *testing.T) {
 		"name: the session is lost, at: 100ms, when: away, reap: {}", "name: the session is lost, at: 350ms, reap: {}",
 		"      naive: {events_quarantined: 6, sessions_begun: 4}\n", "", "    clients:\n", "")
 	check(t, run(t, t.Context(), d, engine.Options{}), journal.Failed, journal.Inconclusive, "not all clients were away until T+350ms")
-}
-
-// What a machine cannot do is said, and nothing is started.
-func TestMissing(t *testing.T) {
-	path := os.Getenv("PATH")
-	t.Setenv("PATH", t.TempDir())
-	d := define(t, small, "on_expiry: fin", "engine: nginx", "the stream is cut, at: 100ms, cut: {}", "the stream is cut, at: 100ms, fault: {target: front, kind: fin, for: 10ms}")
-	if d.Needs()[0].Available() == nil {
-		t.Skip("SKIPPED: nginx is found without a PATH: what is missing cannot be tried on this machine")
-	}
-	j := run(t, t.Context(), d, engine.Options{})
-	check(t, j, journal.Failed, journal.Inconclusive, "this machine lacks what the experiment needs")
-	t.Setenv("PATH", path)
 }
 
 func TestOptions(t *testing.T) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,28 @@ func TestAWaitThatFails(t *testing.T) {
 		if _, verdict, reason := r.verdict(); string(verdict) != c.want {
 			t.Errorf("%s: %s (%s), want %s", name, verdict, reason, c.want)
 		}
+	}
+}
+
+// What a machine lacks is said, and nothing is started.
+func TestMissing(t *testing.T) {
+	d := parse(t, strings.NewReplacer("load_balancer: {}", "load_balancer: {engine: nginx}", "{at: 200ms, cut: {}}", "{at: 200ms, restart_load_balancer: {}}").Replace(secret))
+	r := newRun(d, Options{})
+	var asked []string
+	r.available = func(n experiment.Need) error {
+		asked = append(asked, n.What)
+		return errors.New("program not found")
+	}
+	r.do(t.Context())
+	j := r.journal()
+	if err := j.Validate(); err != nil {
+		t.Errorf("the journal is not valid: %v", err)
+	}
+	const want = "this machine lacks what the experiment needs: program not found"
+	if j.Verdict != "inconclusive" || j.Status != "failed" || j.Reason != want || !slices.Equal(asked, []string{"the program nginx"}) {
+		t.Errorf("%s, %s: %s, asked for %q, want failed, inconclusive, %q, asked for nginx", j.Status, j.Verdict, j.Reason, asked, want)
+	}
+	if len(j.Arms) != 0 || !r.zero.IsZero() {
+		t.Errorf("%d arms in the journal, and sessions from %v, want that nothing was begun", len(j.Arms), r.zero)
 	}
 }

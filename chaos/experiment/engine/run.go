@@ -24,6 +24,8 @@ type run struct {
 	d    *experiment.Definition
 	o    Options
 	seed uint64
+	// available says whether this machine has something: a test's way in.
+	available func(experiment.Need) error
 
 	began, ended time.Time
 	// zero is when the experiment's clock showed 0, set before the first session
@@ -45,7 +47,7 @@ type run struct {
 }
 
 func newRun(d *experiment.Definition, o Options) *run {
-	r := &run{d: d, o: o, seed: d.Seed, began: time.Now()}
+	r := &run{d: d, o: o, seed: d.Seed, available: experiment.Need.Available, began: time.Now()}
 	if o.Seed > 0 {
 		r.seed = o.Seed
 	}
@@ -85,7 +87,7 @@ func (e *boundError) Error() string { return e.text }
 func (r *run) do(ctx context.Context) {
 	defer func() { r.ended = time.Now() }()
 	for _, need := range r.d.Needs() {
-		if err := need.Available(); err != nil {
+		if err := r.available(need); err != nil {
 			r.stopped = fmt.Errorf("%w: %w", errMissing, err)
 			return
 		}
