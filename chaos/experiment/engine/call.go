@@ -2,30 +2,15 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/revenant-mcp/revenant/chaos/experiment"
 	"github.com/revenant-mcp/revenant/chaos/experiment/client"
-	"github.com/revenant-mcp/revenant/chaos/mcpserver"
 )
 
 // leastTimeout is how long an application waits for a call that has no timeout of
 // its own, where the experiment is over before.
 const leastTimeout = 10 * time.Second
-
-// isGone is whether a server had nobody to send an event to.
-func isGone(err error) bool {
-	return errors.Is(err, mcpserver.ErrSessionGone) || errors.Is(err, mcpserver.ErrNoStream)
-}
-
-// leave ends the use of the client's session. To have none is no fault.
-func (u *user) leave(vanish bool) error {
-	if err := u.client.Disconnect(vanish); err != nil && !errors.Is(err, client.ErrNoSession) {
-		return err
-	}
-	return nil
-}
 
 // call has each client call a tool, and waits for the answers unless that is to be
 // done in the background.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/revenant-mcp/revenant/chaos/experiment"
 	"github.com/revenant-mcp/revenant/chaos/experiment/history"
+	"github.com/revenant-mcp/revenant/chaos/mcpserver"
 )
 
 // moment is one time that one step is done.
@@ -163,6 +165,11 @@ func (c *cell) emit(ctx context.Context, e *experiment.Emit, users []*user) (sai
 		said = plural(gone, "event") + " not sent, for want of a session"
 	}
 	return said, nil
+}
+
+// isGone is whether a server had nobody to send an event to.
+func isGone(err error) bool {
+	return errors.Is(err, mcpserver.ErrSessionGone) || errors.Is(err, mcpserver.ErrNoStream)
 }
 
 // ask has the server ask each client's person, and does not wait for the answer.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,20 +263,10 @@ func (b *balancer) start(ctx context.Context, l net.Listener) error {
 	case <-now.Ready():
 		return nil
 	case <-done:
-		return cmpErr(context.Cause(b.t.ctx), errors.New("the load balancer ended by itself"))
+		return cmp.Or(context.Cause(b.t.ctx), errors.New("the load balancer ended by itself"))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// cmpErr is the first error that is one.
-func cmpErr(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // current is the load balancer, nil while it is away.

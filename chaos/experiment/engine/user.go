@@ -135,6 +135,14 @@ func applied(all []client.Record, stamp mcpserver.Stamp) bool {
 	return false
 }
 
+// leave ends the use of the client's session. To have none is no fault.
+func (u *user) leave(vanish bool) error {
+	if err := u.client.Disconnect(vanish); err != nil && !errors.Is(err, client.ErrNoSession) {
+		return err
+	}
+	return nil
+}
+
 func (u *user) close() error {
 	err := u.client.Close()
 	u.base.CloseIdleConnections()
